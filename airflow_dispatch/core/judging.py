@@ -1,0 +1,95 @@
+"""Steps that launching and cleaning share: stops, withdraws, and the judgements from absence.
+
+Each function answers with a step, or None where it has nothing to do. Judgements are decisions: they are committed
+against the revision that was loaded before the Find they rest on. [evidence-only]
+"""
+
+from __future__ import annotations
+
+from airflow_dispatch.core import settlement
+from airflow_dispatch.core.commits import Gone, Intended, Lost, NeverLanded
+from airflow_dispatch.core.identity import ObjectId
+from airflow_dispatch.core.record import (
+    Call,
+    Intent,
+    ObjectState,
+    Permit,
+    Phase,
+    Record,
+    Stop,
+    StopJob,
+    Unclear,
+    Withdraw,
+)
+from airflow_dispatch.core.steps import Carry, Context, Decide, Send, Step, StepName
+from airflow_dispatch.core.view import View
+
+
+def intend(record: Record, intent: Intent) -> Intended:
+    """The intent as the record's next call, without a deadline."""
+    return Intended(record.state.calls_made + 1, intent)
+
+
+def stop(
+    record: Record, view: View, context: Context, *, wanted: ObjectId, reason: str
+) -> Step | None:
+    """Stop one object that the view shows alive: commit the intent once, carry it out until it shows effect."""
+    sight = view.shown(wanted)
+    if sight is None or sight.idle or sight.phase is Phase.STOPPING:
+        return None
+    for call in record.state.calls:
+        if isinstance(call.intent, Stop) and call.intent.object == wanted:
+            return None if call.number in context.paced else Carry(StepName.STOP, call)
+    return Send(StepName.STOP, intend(record, Stop(wanted, reason)))
+
+
+def stop_job(record: Record, context: Context, round_: int) -> Step | None:
+    """Stop everything of the job at the scheduler; its clear reply is filed, for the receipt."""
+    if settlement.stop_job_answered(record.state, round_):
+        return None
+    for call in record.state.calls:
+        if call.intent == StopJob(round_):
+            return None if call.number in context.paced else Carry(StepName.STOP_JOB, call)
+    return Send(StepName.STOP_JOB, intend(record, StopJob(round_)))
+
+
+def withdraw(record: Record, context: Context, wanted: ObjectId, permit: Permit) -> Step | None:
+    """Decide every start of the permit that is still open. An unclear one is asked again, under a new intent."""
+    if settlement.withdrawal(record.state, wanted, permit) is not None:
+        return None
+    before: Call | None = None
+    for call in record.state.calls:
+        if call.intent == Withdraw(wanted, permit):
+            before = call
+    if before is not None and before.number in context.paced:
+        return None
+    return Send(StepName.WITHDRAW, intend(record, Withdraw(wanted, permit)))
+
+
+def from_absence(record: Record, view: View, context: Context) -> Step | None:
+    """The first judgement that this complete Find allows about what it does not show."""
+    for wanted in record.state.objects:
+        judged = _object_from_absence(record, view, context, wanted)
+        if judged is not None:
+            return judged
+    for submission, attempt in settlement.open_attempts(record):
+        if settlement.may_count_as_never_landed(record, attempt, view, context.capabilities):
+            return Decide(StepName.NEVER_LANDED, NeverLanded(submission.number, attempt.number))
+    return None
+
+
+def _object_from_absence(
+    record: Record, view: View, context: Context, wanted: ObjectState
+) -> Step | None:
+    if wanted.gone or wanted.ended:
+        return None
+    if settlement.may_be_gone(record, wanted, view, context.capabilities):
+        return Decide(StepName.GONE, Gone(wanted.id, view.began))
+    if not wanted.lost and settlement.may_be_lost(record, wanted, view, context.capabilities):
+        return Decide(StepName.LOST, Lost(wanted.id, view.began))
+    return None
+
+
+def unclear(call: Call) -> bool:
+    """Whether no clear reply is known of the call."""
+    return call.reply is None or isinstance(call.reply, Unclear)

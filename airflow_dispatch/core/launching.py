@@ -1,0 +1,447 @@
+"""Before an outcome: authorize, attempt, choose, retire, open, and conclude from how the run ended.
+
+The order of the questions is the order of the promises: what must not run is dealt with first, then what can be judged
+from absence, then the launch itself. A gate is opened only where `gate_waits` finds nothing in the way, by the record
+and by the Find of this very pass. [authorized-only] [no-overlap]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from airflow_dispatch import limits
+from airflow_dispatch.core import judging, settlement
+from airflow_dispatch.core.causes import Cause, CauseKind
+from airflow_dispatch.core.commits import (
+    Authorized,
+    Chosen,
+    Concluded,
+    Intended,
+    OpenedOutside,
+    Retired,
+    Sight,
+)
+from airflow_dispatch.core.record import (
+    Attempt,
+    Call,
+    NotSent,
+    ObjectState,
+    Open,
+    Outcome,
+    OutcomeState,
+    Permit,
+    Phase,
+    Record,
+    Refused,
+    Start,
+    State,
+    Submission,
+)
+from airflow_dispatch.core.steps import (
+    Context,
+    Decide,
+    Send,
+    Step,
+    StepName,
+    Wait,
+    Waiting,
+    WaitKind,
+)
+from airflow_dispatch.core.view import View
+from airflow_dispatch.errors import InvariantBroken
+
+
+def step(record: Record, view: View, context: Context) -> Step:
+    """The next step of a job without an outcome."""
+    newest = record.state.newest
+    if newest is None:
+        return Decide(StepName.AUTHORIZE, Authorized(1))
+    for found in (
+        _retirement(record.state, newest),
+        _stop_unwanted(record, view, context),
+        judging.from_absence(record, view, context),
+    ):
+        if found is not None:
+            return found
+    if newest.canonical is None:
+        return _seek(record, view, context, newest=newest)
+    canonical = record.state.object(newest.canonical)
+    if canonical is None:
+        raise InvariantBroken(f"the canonical object {newest.canonical} is not on record")
+    return _follow(record, view, context, canonical=canonical)
+
+
+# --- what must not run -------------------------------------------------------------------------------
+
+
+def _retirement(state: State, newest: Submission) -> Step | None:
+    canonical = {s.canonical for s in state.submissions}
+    for wanted in state.objects:
+        if wanted.retired or wanted.id in canonical or not state.knows(wanted.mark):
+            continue
+        reason = ""
+        if wanted.mark.submission < newest.number:
+            reason = f"submission {wanted.mark.submission} was superseded"
+        elif newest.canonical is not None:
+            reason = f"duplicate of {newest.canonical}"
+        elif wanted.born_open:
+            reason = "it was created without its gate"
+        if reason:
+            return Decide(StepName.RETIRE, Retired(wanted.id, reason))
+    return None
+
+
+def _stop_unwanted(record: Record, view: View, context: Context) -> Step | None:
+    state = record.state
+    for sight in view.of(state.key):
+        known = state.object(sight.id)
+        if known is None or not state.knows(sight.mark):
+            continue
+        superseded = state.newest is not None and known.mark.submission < state.newest.number
+        if known.retired or superseded:
+            found = judging.stop(
+                record, view, context, wanted=known.id, reason=known.retired or "superseded"
+            )
+            if found is not None:
+                return found
+    return None
+
+
+# --- no canonical object yet --------------------------------------------------------------------------
+
+
+def _seek(record: Record, view: View, context: Context, *, newest: Submission) -> Step:
+    """Choose the canonical object, or make the next attempt, or give the launch up."""
+    state = record.state
+    candidates = [s for s in view.of(state.key) if _may_be_chosen(state, s, newest)]
+    if candidates:
+        chosen = min(candidates, key=lambda s: (s.mark.attempt, s.id))
+        return Decide(StepName.CHOOSE, Chosen(newest.number, chosen.id))
+    rejected = _rejection(state, newest)
+    if rejected is not None:
+        return _fail(rejected)
+    hopeful = [a for a in newest.attempts if settlement.landed(state, newest, a)]
+    if hopeful:
+        return Wait((Waiting(WaitKind.LOOKING, f"the object of attempt {hopeful[0].number}"),))
+    refused = [a for a in newest.attempts if settlement.refusal(state, a) is not None]
+    counted = [a for a in newest.attempts if a not in refused and not _not_sent(state, a)]
+    if len(refused) > limits.REFUSALS_MAX:
+        return _fail(
+            Cause(
+                CauseKind.LAUNCH_FAILED,
+                detail=_cut(f"refused {len(refused)} times: {_said(state, refused)}"),
+            )
+        )
+    if len(counted) < limits.ATTEMPTS_MAX:
+        return _attempt(record, view, context, newest=newest, refused=refused)
+    unknown = [a for a in counted if settlement.unmatched(state, newest, a)]
+    if unknown:
+        calls = (state.call(a.call) for a in unknown)
+        until = max(
+            (c.deadline for c in calls if c is not None and c.deadline is not None), default=None
+        )
+        return Wait(
+            (
+                Waiting(
+                    WaitKind.ATTEMPTS, f"{len(unknown)} unanswered", _after(until, context, view)
+                ),
+            )
+        )
+    return _fail(
+        Cause(
+            CauseKind.LAUNCH_FAILED, detail=f"none of {len(counted)} start calls led to an object"
+        )
+    )
+
+
+def _may_be_chosen(state: State, sight: Sight, newest: Submission) -> bool:
+    known = state.object(sight.id)
+    return (
+        known is not None
+        and state.knows(sight.mark)
+        and sight.mark.submission == newest.number
+        and not known.retired
+        and not known.born_open
+    )
+
+
+def _rejection(state: State, newest: Submission) -> Cause | None:
+    for attempt in newest.attempts:
+        refusal = settlement.refusal(state, attempt)
+        if refusal is not None and refusal.permanent:
+            return Cause(CauseKind.REJECTED, detail=_cut(refusal.reason))
+    for wanted in state.objects:
+        if wanted.born_open and wanted.mark.submission == newest.number:
+            return Cause(
+                CauseKind.REJECTED,
+                detail=f"{wanted.id} was created without its gate, so it was stopped",
+            )
+    return None
+
+
+def _attempt(
+    record: Record, view: View, context: Context, *, newest: Submission, refused: Sequence[Attempt]
+) -> Step:
+    last = newest.attempts[-1] if newest.attempts else None
+    if last is not None:
+        call = record.state.call(last.call)
+        if call is not None and max(call.revision, call.reply_revision) > view.base:
+            return Wait(
+                (Waiting(WaitKind.LOOKING, f"whether attempt {last.number} made an object"),)
+            )
+        if last in refused and call is not None and call.deadline is not None:
+            due = _next_try(call.deadline, context, refusals=len(refused))
+            if view.began < due:
+                return Wait((Waiting(WaitKind.REFUSED, _said(record.state, refused), due),))
+    number = 1 if last is None else last.number + 1
+    intent = judging.intend(record, Start(newest.number, number, context.tag))
+    return Send(
+        StepName.ATTEMPT,
+        Intended(intent.number, intent.intent, view.began + context.policy.call_time),
+    )
+
+
+def _next_try(deadline: datetime, context: Context, *, refusals: int) -> datetime:
+    policy = context.policy
+    backoff = min(
+        policy.refusal_backoff_seconds * 2 ** min(refusals - 1, 20),
+        policy.refusal_backoff_seconds_max,
+    )
+    return deadline - policy.call_time + timedelta(seconds=backoff)
+
+
+# --- the canonical object -----------------------------------------------------------------------------
+
+
+def _follow(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
+    """Open the canonical object's gate, watch its run, conclude from how it ended."""
+    sight = view.shown(canonical.id)
+    if canonical.gone:
+        return _fail(
+            Cause(
+                CauseKind.LAUNCH_FAILED,
+                detail=f"{canonical.id} went away before its gate was opened",
+            )
+        )
+    if canonical.lost:
+        return _lost(record, view, context, canonical=canonical)
+    if _may_have_run_unopened(record.state, canonical):
+        return _opened_outside(record, view, context, canonical=canonical)
+    if canonical.verdict is not None:
+        return _concluded(view, context, canonical=canonical, sight=sight)
+    if sight is None:
+        return Wait((Waiting(WaitKind.LOOKING, canonical.id),))
+    match sight.phase:
+        case Phase.GATED:
+            return _open(record, view, context, canonical=canonical)
+        case Phase.QUEUED:
+            return Wait((Waiting(WaitKind.QUEUED, sight.note),))
+        case Phase.RUNNING:
+            return Wait((Waiting(WaitKind.RUNNING, sight.note),))
+        case Phase.STOPPING | Phase.ENDED:
+            return Wait((Waiting(WaitKind.ENDING, sight.note),))
+
+
+def _may_have_run_unopened(state: State, canonical: ObjectState) -> bool:
+    begun = canonical.started or canonical.phase in (Phase.QUEUED, Phase.RUNNING)
+    return begun and not settlement.opened(state, canonical.id) and not canonical.opened_outside
+
+
+def _opened_outside(
+    record: Record, view: View, context: Context, *, canonical: ObjectState
+) -> Step:
+    """Somebody lifted the gate: take the run over if it might have been opened just now, else give it up."""
+    waits = tuple(gate_waits(record, view, context, canonical=canonical))
+    if not waits:
+        return Decide(StepName.OPENED_OUTSIDE, OpenedOutside(canonical.id))
+    found = judging.stop(
+        record, view, context, wanted=canonical.id, reason="its gate was opened outside"
+    )
+    why = ", ".join(wait.kind.value for wait in waits)
+    return found or _fail(
+        Cause(
+            CauseKind.LAUNCH_FAILED,
+            detail=f"{canonical.id} was opened outside while it had to wait ({why})",
+        ),
+        wanted=canonical,
+    )
+
+
+def _concluded(
+    view: View, context: Context, *, canonical: ObjectState, sight: Sight | None
+) -> Step:
+    verdict = canonical.verdict
+    if verdict is None:
+        raise InvariantBroken("concluded without a verdict")
+    if sight is not None and sight.unreadable:
+        since = verdict.ended_at or canonical.shown_at or view.began
+        until = since + timedelta(seconds=context.policy.witness_wait_seconds)
+        if view.began < until:
+            return Wait((Waiting(WaitKind.WITNESS, canonical.id, until),))
+    if verdict.cause is not None:
+        return _fail(verdict.cause, wanted=canonical)
+    return Decide(
+        StepName.CONCLUDE, Concluded(Outcome(OutcomeState.SUCCEEDED, object=canonical.id))
+    )
+
+
+def _lost(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
+    """Try to learn that it can run no more: by withdrawals, by its own records, by its time limit."""
+    if settlement.loss_resolved(record, canonical, view, context.capabilities):
+        if canonical.verdict is not None:
+            return _concluded(view, context, canonical=canonical, sight=None)
+        return _fail(
+            Cause(CauseKind.UNKNOWN, detail=f"{canonical.id} vanished from the cluster"),
+            wanted=canonical,
+        )
+    if context.capabilities.permits:
+        for permit in settlement.permits_of(record.state, canonical.id):
+            found = judging.withdraw(record, context, canonical.id, permit)
+            if found is not None:
+                return found
+    limit = timedelta(seconds=record.job.time_limit_seconds + record.job.grace_seconds)
+    until = (
+        None
+        if canonical.lost_at is None
+        else canonical.lost_at + limit + context.capabilities.call_bound
+    )
+    return Wait((Waiting(WaitKind.LOST, canonical.id, until),))
+
+
+# --- the gate -------------------------------------------------------------------------------------------
+
+
+def _open(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
+    waits = tuple(gate_waits(record, view, context, canonical=canonical))
+    if waits:
+        return Wait(waits)
+    openings = [
+        c
+        for c in record.state.calls
+        if isinstance(c.intent, Open) and c.intent.object == canonical.id
+    ]
+    if openings and isinstance(openings[-1].reply, Refused) and openings[-1].reply.permanent:
+        return _fail(
+            Cause(CauseKind.LAUNCH_FAILED, detail=_cut(openings[-1].reply.reason)), wanted=canonical
+        )
+    intent = judging.intend(record, Open(canonical.id, _permit(record.state, canonical)))
+    return Send(
+        StepName.OPEN, Intended(intent.number, intent.intent, view.began + context.policy.call_time)
+    )
+
+
+def _permit(state: State, canonical: ObjectState) -> Permit:
+    """The permit that is still undecided, or the next one for the incarnation that waits at the gate."""
+    permits = settlement.permits_of(state, canonical.id)
+    if permits and settlement.withdrawal(state, canonical.id, permits[-1]) is None:
+        return permits[-1]
+    count = 0 if canonical.latest is None else canonical.latest.start_count
+    return Permit(len(permits) + 1, count, count)
+
+
+def gate_waits(
+    record: Record, view: View, context: Context, *, canonical: ObjectState
+) -> Iterator[Waiting]:
+    """All that keeps the canonical object's gate shut in this pass; nothing: it may be opened. [no-overlap]"""
+    state, newest = record.state, record.state.newest
+    if newest is None or newest.canonical != canonical.id or state.outcome is not None:
+        raise InvariantBroken(
+            "only the newest submission's canonical object of a job without outcome has a gate to open"
+        )
+    if view.base < newest.revision:
+        yield Waiting(WaitKind.LOOKING, "since the launch was authorized")
+    if context.asked:
+        yield Waiting(WaitKind.ASKED)
+    for wanted in state.objects:
+        if wanted.id == canonical.id:
+            continue
+        if not settlement.accounted(record, wanted, view, context.capabilities):
+            yield Waiting(_in_the_way(state, wanted, newest), wanted.id)
+    yield from _call_waits(record, view, context, canonical=canonical)
+    if not settlement.quiet_chain(context.predecessors):
+        yield Waiting(WaitKind.PREDECESSOR, _predecessor_text(context))
+    yield from _other_life(record, view, context, canonical=canonical)
+
+
+def _in_the_way(state: State, wanted: ObjectState, newest: Submission) -> WaitKind:
+    if not state.knows(wanted.mark):
+        return WaitKind.FOREIGN
+    return (
+        WaitKind.EARLIER_SUBMISSION
+        if wanted.mark.submission < newest.number
+        else WaitKind.DUPLICATE
+    )
+
+
+def _call_waits(
+    record: Record, view: View, context: Context, *, canonical: ObjectState
+) -> Iterator[Waiting]:
+    state = record.state
+    for call in settlement.pending(state, view, context.capabilities):
+        if _concerns_gate(state, call, canonical):
+            until = _after(call.deadline, context, view)
+            yield Waiting(
+                WaitKind.CALL, f"call {call.number} ({settlement.kind_of_call(call).value})", until
+            )
+    for owner, permit in state.permits:
+        withdrawn = settlement.withdrawal(state, owner, permit)
+        if owner != canonical.id and (withdrawn is None or withdrawn.reply_revision > view.base):
+            yield Waiting(WaitKind.WITHDRAWAL, f"permit {permit.number} of {owner}")
+
+
+def _concerns_gate(state: State, call: Call, canonical: ObjectState) -> bool:
+    """Opens of anything, and starts of earlier submissions; a start of this one can only make a gated duplicate."""
+    if isinstance(call.intent, Start):
+        return call.intent.submission < canonical.mark.submission
+    return True
+
+
+def _other_life(
+    record: Record, view: View, context: Context, *, canonical: ObjectState
+) -> Iterator[Waiting]:
+    """Anything else alive of this task, as this pass's Find shows it; "was seen ended" alone is not enough where
+    schedulers forget."""
+    known = {o.id for o in record.state.objects}
+    for sight in view.snapshot.objects:
+        other = sight.mark.task_digest == record.state.key.task.digest and sight.id != canonical.id
+        if other and not sight.idle and sight.id not in known:
+            yield Waiting(WaitKind.ELSE_ALIVE, f"{sight.id} of generation {sight.mark.generation}")
+
+
+def _predecessor_text(context: Context) -> str:
+    nearest = context.predecessors[0].record
+    return f"generation {nearest.state.key.generation}"
+
+
+# --- small words ------------------------------------------------------------------------------------------
+
+
+def _fail(cause: Cause, *, wanted: ObjectState | None = None) -> Step:
+    outcome = Outcome(
+        OutcomeState.FAILED, cause=cause, object=None if wanted is None else wanted.id
+    )
+    return Decide(StepName.CONCLUDE, Concluded(outcome))
+
+
+def _not_sent(state: State, attempt: Attempt) -> bool:
+    call = state.call(attempt.call)
+    return call is not None and isinstance(call.reply, NotSent)
+
+
+def _said(state: State, refused: Sequence[Attempt]) -> str:
+    refusal = settlement.refusal(state, refused[-1]) if refused else None
+    return "" if refusal is None else refusal.reason
+
+
+def _cut(text: str) -> str:
+    return (
+        text if len(text) <= limits.DETAIL_CHARS_MAX else text[: limits.DETAIL_CHARS_MAX - 1] + "…"
+    )
+
+
+def _after(deadline: datetime | None, context: Context, view: View) -> datetime | None:
+    """When a call with this deadline is over, with a second to be past it."""
+    if deadline is None:
+        return None
+    return max(deadline + context.capabilities.call_bound + timedelta(seconds=1), view.began)
