@@ -1,9 +1,10 @@
 """Every error that airflow_dispatch raises, in one tree.
 
-A message says what happened, names the value, says what is true outside now (is a run still going on?) and what to do
-about it. Adapters and stores translate the errors of their libraries at their own edge and keep the cause, so nothing
-above them handles a driver's exception. Ordinary replies of a scheduler or a store are values, not errors: see
-`airflow_dispatch.core.record` and `airflow_dispatch.ports`.
+A message says what happened, names the value, says what is true outside now (is a run still going
+on?) and what to do about it. Adapters and stores translate the errors of their libraries at their
+own edge and keep the cause, so nothing above them handles a driver's exception. Ordinary replies of
+a scheduler or a store are values, not errors: see `airflow_dispatch.core.record` and
+`airflow_dispatch.ports`.
 
 This module imports nothing of the project and may be imported by all of it.
 """
@@ -28,7 +29,7 @@ class InvalidConfiguration(DispatchError, ValueError):
 
 
 class JobRefused(DispatchError):
-    """The cluster cannot honour what the job asks for; nothing was launched and no record was made."""
+    """The cluster cannot honour what the job asks for; nothing was launched, no record made."""
 
 
 class ClusterUnavailable(DispatchError):
@@ -40,7 +41,10 @@ class ClusterMismatch(DispatchError):
 
 
 class StoreUnavailable(DispatchError):
-    """The record could not be read or written. What runs goes on; no new launch happens meanwhile."""
+    """The record could not be read or written.
+
+    What runs goes on; no new launch happens meanwhile.
+    """
 
 
 class UnknownRecord(DispatchError, LookupError):

@@ -1,7 +1,8 @@
 """Every limit of the package, with its unit in its name.
 
-A loop, a queue, a message or an age that has no line here has no limit, which is a defect. Limits that a site may want
-to change are options instead (`airflow_dispatch.ports.policy`); their defaults stand there.
+A loop, a queue, a message or an age that has no line here has no limit, which is a defect. Limits
+that a site may want to change are options instead (`airflow_dispatch.ports.policy`); their defaults
+stand there.
 """
 
 from __future__ import annotations
@@ -43,3 +44,7 @@ RESULT_BYTES_MAX = 256 << 10
 
 # Lists.
 PAGE_ROWS_MAX = 500
+
+# Output of a run in the task's log.
+OUTPUT_CHUNKS_PER_PASS = 16
+OUTPUT_BYTES_MAX = 8 << 20

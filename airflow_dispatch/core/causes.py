@@ -1,8 +1,9 @@
 """Why a run did not succeed: typed causes, never just "failed".
 
-One table says of each cause what it means, what to do, and whether a retry of the very same job can help; the operator,
-the command line and `docs/reference/causes.md` read it. Adapters map what their scheduler shows to these causes, each by
-one pure table of its own; what no table lists is `UNKNOWN`, which keeps watching and never becomes success.
+One table says of each cause what it means, what to do, and whether a retry of the very same job can
+help; the operator, the command line and `docs/reference/causes.md` read it. Adapters map what their
+scheduler shows to these causes, each by one pure table of its own; what no table lists is
+`UNKNOWN`, which keeps watching and never becomes success.
 """
 
 from __future__ import annotations
@@ -45,72 +46,85 @@ class Meaning:
     text: str
     act: str
     retry_helps: bool
-    """False where the same job would end the same way: the task then fails without using up its retries."""
+    """False where the same job would end the same way: the task then fails without using up its
+    retries."""
 
 
 MEANINGS: dict[CauseKind, Meaning] = {
     CauseKind.PREEMPTED: Meaning(
         "the scheduler took the resources back for another job",
         "retry, or ask for a better priority",
-        True,
+        retry_helps=True,
     ),
     CauseKind.NODE_LOST: Meaning(
         "the host or the process that held the run was lost",
         "retry; exclude the host if it happens again",
-        True,
+        retry_helps=True,
     ),
     CauseKind.OUT_OF_MEMORY: Meaning(
-        "the run used more memory than it asked for", "ask for more memory or use less", True
+        "the run used more memory than it asked for",
+        "ask for more memory or use less",
+        retry_helps=True,
     ),
     CauseKind.TIME_LIMIT: Meaning(
         "the run reached its time limit and was stopped",
         "raise time_limit or resume from a checkpoint",
-        True,
+        retry_helps=True,
     ),
     CauseKind.QUEUE_LIMIT: Meaning(
-        "the run did not start within start_within", "wait longer or ask for less", True
+        "the run did not start within start_within", "wait longer or ask for less", retry_helps=True
     ),
     CauseKind.NO_CAPACITY: Meaning(
-        "the cluster can never provide what was asked for", "ask for less", False
+        "the cluster can never provide what was asked for", "ask for less", retry_helps=False
     ),
     CauseKind.REJECTED: Meaning(
-        "the cluster refused the job for good", "mend the job as the detail says", False
+        "the cluster refused the job for good", "mend the job as the detail says", retry_helps=False
     ),
     CauseKind.LAUNCH_FAILED: Meaning(
-        "no start call led to a run", "look at the cluster, then retry", True
+        "no start call led to a run", "look at the cluster, then retry", retry_helps=True
     ),
     CauseKind.EXIT: Meaning(
-        "the command ended with an exit code other than 0", "read the output above", True
+        "the command ended with an exit code other than 0",
+        "read the output above",
+        retry_helps=True,
     ),
-    CauseKind.SIGNAL: Meaning("the command was ended by a signal", "read the output above", True),
+    CauseKind.SIGNAL: Meaning(
+        "the command was ended by a signal", "read the output above", retry_helps=True
+    ),
     CauseKind.HELD_BY_ADMIN: Meaning(
-        "an administrator holds the job", "ask the administrator", True
+        "an administrator holds the job", "ask the administrator", retry_helps=True
     ),
     CauseKind.DEADLINE: Meaning(
-        "the task's own deadline passed and the run was stopped", "raise the timeout", True
+        "the task's own deadline passed and the run was stopped",
+        "raise the timeout",
+        retry_helps=True,
     ),
     CauseKind.STALLED: Meaning(
-        "the run showed no sign of progress and was stopped", "look for a hang", True
+        "the run showed no sign of progress and was stopped", "look for a hang", retry_helps=True
     ),
     CauseKind.IMAGE: Meaning(
-        "the container image could not be used", "mend the image or its pull secret", False
+        "the container image could not be used",
+        "mend the image or its pull secret",
+        retry_helps=False,
     ),
     CauseKind.QUOTA: Meaning(
-        "a quota of the cluster was exceeded", "wait, or ask for more quota", True
+        "a quota of the cluster was exceeded", "wait, or ask for more quota", retry_helps=True
     ),
     CauseKind.DEPENDENCY: Meaning(
-        "something the job depends on is missing", "provide it, then retry", True
+        "something the job depends on is missing", "provide it, then retry", retry_helps=True
     ),
     CauseKind.CANCELLED_OUTSIDE: Meaning(
         "somebody stopped the run at the scheduler, not through Airflow",
         "ask who did, then retry",
-        True,
+        retry_helps=True,
     ),
     CauseKind.RESULT_LOST: Meaning(
-        "the run ended well but its result could not be read", "run it again", True
+        "the run ended well but its result could not be read", "run it again", retry_helps=True
     ),
     CauseKind.UNKNOWN: Meaning(
-        "how the run ended could not be learned", "look at the cluster, then retry", True
+        "how the run ended could not be learned",
+        "look at the cluster, then retry",
+        retry_helps=True,
     ),
 }
 

@@ -1,14 +1,17 @@
-"""`classify(state, row)`: does the task instance still want this run? The single answer for everyone who may cancel.
+"""`classify(state, row)`: whether the task instance still wants this run.
 
-The trigger's loop, its `on_kill`, the next try, the listener and the reconciler all call it, and hooks only wake them:
-Airflow calls hooks late, twice, for its own restarts, or not at all. It is level-triggered: it looks at rows, never at
-an event. It never cancels on time alone, nor on an absence that a wrong or restored database would show as well; where
-rows leave it open the answer is `ASK`, which lets what runs go on and opens no gate. [follows-the-task]
+The single answer for everyone who may cancel.
 
-How the rows behave was measured on Airflow 3.3: a clear of a task that does not run right then raises `max_tries` to
-`try_number + retries`, a retry, an orphan reset and a lost worker leave it; the id of a task instance changes with all
-of them; `clear_number` rises with any clear in the DAG run; a DAG run that was deleted and created again keeps its
-run_id and gets another surrogate key.
+The trigger's loop, its `on_kill`, the next try, the listener and the reconciler all call it, and
+hooks only wake them: Airflow calls hooks late, twice, for its own restarts, or not at all. It is
+level-triggered: it looks at rows, never at an event. It never cancels on time alone, nor on an
+absence that a wrong or restored database would show as well; where rows leave it open the answer is
+`ASK`, which lets what runs go on and opens no gate. [follows-the-task]
+
+How the rows behave was measured on Airflow 3.3: a clear of a task that does not run right then
+raises `max_tries` to `try_number + retries`, a retry, an orphan reset and a lost worker leave it;
+the id of a task instance changes with all of them; `clear_number` rises with any clear in the DAG
+run; a DAG run that was deleted and created again keeps its run_id and gets another surrogate key.
 """
 
 from __future__ import annotations
@@ -36,9 +39,10 @@ class Wish(str, Enum):
 class TaskRow:
     """What one snapshot of the metadata database shows of one task instance.
 
-    `deployment` is the id found in the database that was read ("" if it has none). `dag_run_id` is None where there is
-    no DAG run of that run_id, `ti_id` is None where there is no task instance. `cleared` and `deleted` say that the
-    audit log names the task as cleared, or the run or DAG as deleted, since the record was created.
+    `deployment` is the id found in the database that was read ("" if it has none). `dag_run_id` is
+    None where there is no DAG run of that run_id, `ti_id` is None where there is no task instance.
+    `cleared` and `deleted` say that the audit log names the task as cleared, or the run or DAG as
+    deleted, since the record was created.
     """
 
     deployment: str
@@ -116,7 +120,7 @@ def _other_try(state: State, row: TaskRow) -> Answer:
 
 
 def _was_cleared(binding: Binding, row: TaskRow) -> bool:
-    """`max_tries` proves a clear; where only `clear_number` rose, the audit log must name this task."""
+    """`max_tries` proves a clear; a risen `clear_number` only where the audit log names it."""
     if row.max_tries != binding.max_tries or row.state == RESTARTING:
         return True
     return row.clear_number > binding.clear_number and row.cleared

@@ -1,9 +1,9 @@
 """After an outcome: stop what is alive, take every permit back, account for everything, settle.
 
-Nothing is launched here, whatever the record says. Every pass stops whatever of the job is alive and not yet stopping,
-duplicates, gated objects, revenants and ghosts included, until the job is settled. For a cancel everything is stopped
-by the job's mark twice: at once, and again when nothing is left that could revive an object. [cancel-final]
-[nothing-forgotten]
+Nothing is launched here, whatever the record says. Every pass stops whatever of the job is alive
+and not yet stopping, duplicates, gated objects, revenants and ghosts included, until the job is
+settled. For a cancel everything is stopped by the job's mark twice: at once, and again when nothing
+is left that could revive an object. [cancel-final] [nothing-forgotten]
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """JSON for states and commits: versioned, strict, small.
 
-Every value is written by its declared type: a dataclass as an object without the fields that hold their default, a
-member of a union as an object that names its class under `is`, times as ISO 8601 in UTC. What is read must be exactly
-what is known: an unknown field, class or version raises `UnreadableRecord`, so that an older program takes no decision
-on a record that a newer one has extended. Each change of the written form raises `VERSION`, adds an upgrade from the
-version before, and keeps the golden files of all versions readable.
+Every value is written by its declared type: a dataclass as an object without the fields that hold
+their default, a member of a union as an object that names its class under `is`, times as ISO 8601
+in UTC. What is read must be exactly what is known: an unknown field, class or version raises
+`UnreadableRecord`, so that an older program takes no decision on a record that a newer one has
+extended. Each change of the written form raises `VERSION`, adds an upgrade from the version before,
+and keeps the golden files of all versions readable.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from datetime import datetime, timezone
 from enum import Enum
 from functools import cache
@@ -83,12 +84,13 @@ def _parsed(text: str) -> dict[str, Json]:
         value: Json = json.loads(text)
     except ValueError as error:
         raise UnreadableRecord(f"a stored record is not JSON: {error}") from error
-    if not isinstance(value, dict) or not isinstance(value.get("v"), int):
+    version = value.get("v") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(version, int):
         raise UnreadableRecord("a stored record has no version")
-    version: int = value["v"]
     if version > VERSION:
         raise UnreadableRecord(
-            f"a stored record has version {version} and this program knows up to {VERSION}; upgrade airflow-dispatch here"
+            f"a stored record has version {version} and this program knows up to {VERSION}; "
+            "upgrade airflow-dispatch here"
         )
     while version < VERSION:
         value = UPGRADES[version](value)
@@ -96,7 +98,7 @@ def _parsed(text: str) -> dict[str, Json]:
     return value
 
 
-# --- by declared type -----------------------------------------------------------------------------------
+# --- by declared type -----------------------------------------------------------------------------
 
 
 @cache
@@ -112,8 +114,7 @@ def _fields(wanted: type) -> dict[str, tuple[object, object]]:
     return found
 
 
-@cache
-def _members(wanted: Hashable) -> tuple[type, ...]:
+def _members(wanted: object) -> tuple[type, ...]:
     """The members of a union type, None included; empty for any other type."""
     if get_origin(wanted) in (Union, types.UnionType):
         return tuple(get_args(wanted))
@@ -124,7 +125,7 @@ def _encode(wanted: object, value: object) -> Json:
     members = _members(wanted)
     if members:
         return _encode_member(members, value)
-    if value is None or isinstance(value, (bool, int, float)) and not isinstance(value, Enum):
+    if value is None or (isinstance(value, (bool, int, float)) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
         return str(value.value)
@@ -141,7 +142,8 @@ def _encode(wanted: object, value: object) -> Json:
     ensure(
         dataclasses.is_dataclass(value) and type(value) is wanted, f"{value!r} is not a {wanted}"
     )
-    fields = _fields(type(value))
+    written: type = type(value)
+    fields = _fields(written)
     pairs = (
         (name, hint, default, getattr(value, name)) for name, (hint, default) in fields.items()
     )

@@ -1,10 +1,12 @@
 """The closed union of commits: what may be appended to a record.
 
-- **decisions** are committed against the exact revision they were decided from, under the lease of the supervisor where
-  it has one;
-- **acts** are decisions of a person or of Airflow, with actor and reason, without a lease, decided again on a conflict;
-- **evidence** is what was positively shown or replied. It is committed at whatever the revision is by then, without a
-  lease, because a late result is still a fact. Nothing judged from absence is ever evidence. [evidence-only]
+- **decisions** are committed against the exact revision they were decided from, under the lease of
+  the supervisor where it has one;
+- **acts** are decisions of a person or of Airflow, with actor and reason, without a lease, decided
+  again on a conflict;
+- **evidence** is what was positively shown or replied. It is committed at whatever the revision is
+  by then, without a lease, because a late result is still a fact. Nothing judged from absence is
+  ever evidence. [evidence-only]
 
 `KINDS` names each body for the history, the codec and `docs/reference/steps.md`.
 """
@@ -30,7 +32,7 @@ class Weight(str, Enum):
     EVIDENCE = "evidence"
 
 
-# --- decisions --------------------------------------------------------------------------------------
+# --- decisions ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,10 @@ class NeverLanded:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The object never started and never can; it is not there any more. `began` is that of the Find which showed so."""
+    """The object never started and never can; it is not there any more.
+
+    `began` is that of the Find which showed so.
+    """
 
     object: ObjectId
     began: datetime
@@ -108,7 +113,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class OpenedOutside:
-    """The canonical object started without an opening of ours, while it might have been opened: it is supervised."""
+    """The canonical object started without our opening, but when it might have been opened."""
 
     object: ObjectId
 
@@ -122,8 +127,10 @@ class Concluded:
 
 @dataclass(frozen=True, slots=True)
 class Quieted:
-    """Nothing of the job runs or can run any more; for a cancel: its clean-up is complete. `began` is that of the Find
-    which showed so: what a later one shows alive undoes it."""
+    """Nothing of the job runs or can run any more; for a cancel: its clean-up is complete.
+
+    `began` is that of the Find which showed so: what a later one shows alive undoes it.
+    """
 
     began: datetime
 
@@ -140,12 +147,15 @@ class Adopted:
     binding: Binding
 
 
-# --- acts -------------------------------------------------------------------------------------------
+# --- acts -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """A person, or Airflow by `classify`, ends the job. It changes nothing where an outcome stands already."""
+    """A person, or Airflow by `classify`, ends the job.
+
+    It changes nothing where an outcome stands already.
+    """
 
     reason: str
 
@@ -155,7 +165,7 @@ class Cancelled:
         )
 
 
-# --- evidence ---------------------------------------------------------------------------------------
+# --- evidence -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +178,8 @@ class Sight:
     incarnations: tuple[Incarnation, ...] = ()
     note: str = ""
     unreadable: bool = False
-    """The records its wrapper wrote could not be read; nothing is decided on them before `witness_wait`."""
+    """The records its wrapper wrote could not be read; nothing is decided on them before
+    `witness_wait`."""
 
     def __post_init__(self) -> None:
         counts = [i.start_count for i in self.incarnations]
@@ -252,8 +263,11 @@ def weight_of(body: Body) -> Weight:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One entry of a record's history. `id` is random and made once, so that a commit whose reply was lost is
-    recognised when the record is read again."""
+    """One entry of a record's history.
+
+    `id` is random and made once, so that a commit whose reply was lost is recognised when the
+    record is read again.
+    """
 
     id: str
     at: datetime

@@ -1,9 +1,11 @@
-"""`next(record, view, context)`: the one place that says what happens next to a job. Pure and total.
+"""`next(record, view, context)`: the one place that says what happens next to a job.
 
-It is called after the evidence of the view was filed, and decides from what is true now and what is recorded, never from
-having seen a change. The supervisor commits its answer at the revision it was decided from and makes the call, if any;
-on a conflict everything is read and found again. Launching is in `launching`, everything after an outcome in `cleaning`;
-what both share is here, below `next`.
+Pure and total.
+
+It is called after the evidence of the view was filed, and decides from what is true now and what is
+recorded, never from having seen a change. The supervisor commits its answer at the revision it was
+decided from and makes the call, if any; on a conflict everything is read and found again. Launching
+is in `launching`, everything after an outcome in `cleaning`; what both share is here, below `next`.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ from airflow_dispatch.core.steps import Context, Step
 from airflow_dispatch.core.view import View
 
 
-def next(record: Record, view: View, context: Context) -> Step:  # noqa: A001  (the name of the idea; used qualified)
-    """The next step of the job, given what its record holds and what a Find begun after its load showed."""
+def next(record: Record, view: View, context: Context) -> Step:  # noqa: A001 - used qualified
+    """The next step, by what the record holds and what a Find begun after its load showed."""
     if record.state.outcome is None:
         return launching.step(record, view, context)
     return cleaning.step(record, view, context)
 
 
 def reason_not_to_send(record: Record, call: Call) -> str:
-    """Why a committed opening must not be sent after all, by the record as read again just now; empty: send it.
+    """Why a committed opening must not be sent, by the record as read again now; empty: send it.
 
     Evidence that was filed meanwhile does not matter. [cancel-final] [no-overlap]
     """

@@ -1,9 +1,9 @@
 """`apply(record, commit)`: the only code that changes a state.
 
-Total over the closed union of commits; a commit that cannot follow the record it is applied to breaks an invariant and
-raises, so that no store ever keeps it. Folding evidence commutes wherever the order of arrival can differ: facts are
-joined, never overwritten (a property test holds this). Only the revisions at which things were filed tell the orders
-apart.
+Total over the closed union of commits; a commit that cannot follow the record it is applied to
+breaks an invariant and raises, so that no store ever keeps it. Folding evidence commutes wherever
+the order of arrival can differ: facts are joined, never overwritten (a property test holds this).
+Only the revisions at which things were filed tell the orders apart.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from typing_extensions import assert_never
 
@@ -83,7 +84,7 @@ def apply(record: Record, commit: Commit) -> Record:
     return Record(revision, state, record.job)
 
 
-def _fold(state: State, commit: Commit, revision: int) -> State:
+def _fold(state: State, commit: Commit, revision: int) -> State:  # noqa: C901 - one case a kind
     body: Body = commit.body
     match body:
         case Begun():
@@ -131,7 +132,7 @@ def _fold(state: State, commit: Commit, revision: int) -> State:
             assert_never(body)
 
 
-# --- decisions --------------------------------------------------------------------------------------
+# --- decisions ------------------------------------------------------------------------------------
 
 
 def _authorized(state: State, body: Authorized, revision: int) -> State:
@@ -160,7 +161,10 @@ def _intended(state: State, body: Intended, revision: int) -> State:
 
 
 def _repeats(new: Intended, old: Call) -> bool:
-    """Whether the new call makes the old one superfluous on record. Decided only where the old one is over."""
+    """Whether the new call makes the old one superfluous on record.
+
+    Decided only where the old one is over.
+    """
     match new.intent, old.intent:
         case (Open(object=a, permit=p), Open(object=b, permit=q)):
             return (a, p) == (b, q)
@@ -217,7 +221,7 @@ def _object(state: State, wanted: ObjectId, change: Callable[[ObjectState], Obje
     return replace(state, objects=tuple(change(o) if o.id == wanted else o for o in state.objects))
 
 
-# --- evidence ---------------------------------------------------------------------------------------
+# --- evidence -------------------------------------------------------------------------------------
 
 
 def _sighted(state: State, body: Sighted, revision: int) -> State:
@@ -225,7 +229,7 @@ def _sighted(state: State, body: Sighted, revision: int) -> State:
         state = _known(state, sight.id, sight.mark, revision)
         if state.quiet_at is not None and not sight.idle and body.began > state.quiet_at:
             state = _stirred(state)
-        state = _object(state, sight.id, lambda o, s=sight: join_sight(o, s, body.began))  # type: ignore[misc]
+        state = _object(state, sight.id, partial(join_sight, sight=sight, began=body.began))
     return state
 
 
@@ -283,7 +287,7 @@ def _replied(state: State, body: Replied, revision: int) -> State:
 
 
 def _clearer(old: Reply | None, new: Reply) -> Reply:
-    """Of two replies to one call the one that says more; ties by their text, so that order does not matter."""
+    """Of two replies to one call the one that says more; ties by their text, whatever the order."""
     if old is None:
         return new
     return max(old, new, key=lambda reply: (not isinstance(reply, (Unclear, NotSent)), str(reply)))
@@ -300,5 +304,5 @@ def _known(state: State, wanted: ObjectId, mark: Mark, revision: int) -> State:
 
 
 def _stirred(state: State) -> State:
-    """A quiet or settled record has something to look after again; its outcome stands. [nothing-forgotten]"""
+    """A quiet record has something to look after again; its outcome stands [nothing-forgotten]."""
     return replace(state, quiet_at=None, settled_revision=0)

@@ -1,10 +1,10 @@
 """Who is who: task keys, job keys, and the mark that every object of a job carries.
 
-A name or an id alone is never identity: schedulers reuse ids and people reuse names. What is ours bears a full `Mark`,
-and the mark matches an attempt that the record knows, tag included.
+A name or an id alone is never identity: schedulers reuse ids and people reuse names. What is ours
+bears a full `Mark`, and the mark matches an attempt that the record knows, tag included.
 
-Digests are sha256 over an unambiguous encoding of the parts, so that hostile names (empty, huge, with separators, not
-ASCII) can neither collide nor break a file name, a label or a database key.
+Digests are sha256 over an unambiguous encoding of the parts, so that hostile names (empty, huge,
+with separators, not ASCII) can neither collide nor break a file name, a label or a database key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import json
 from dataclasses import dataclass
 
 ObjectId = str
-"""An adapter's canonical text for one object; made so that a reused scheduler id is another ObjectId."""
+"""An adapter's canonical text for one object; made so that a reused scheduler id is another
+ObjectId."""
 
 
 def digest_of(*parts: str | int) -> str:
@@ -45,7 +46,10 @@ class TaskKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class JobKey:
-    """One record: a task and its generation (1, 2, ...; a clear or a retry after failure makes the next)."""
+    """One record: a task and its generation (1, 2, ...).
+
+    A clear, or a retry after a failure, makes the next generation.
+    """
 
     task: TaskKey
     generation: int
@@ -74,7 +78,7 @@ class Mark:
     """Random, made for one start call and committed before it; baked into the object's wrapper."""
 
     def belongs_to(self, key: JobKey) -> bool:
-        """Whether the object says that it is of this record (its attempt may still be unknown there)."""
+        """Whether the object says that it is of this record, which may not know its attempt."""
         return (self.deployment, self.task_digest, self.generation) == (
             key.task.deployment,
             key.task.digest,

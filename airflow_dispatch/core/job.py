@@ -1,8 +1,9 @@
 """The portable description of one training run: what a DAG author asked for, checked, immutable.
 
-It stands once, in the first commit of its record. A field that an adapter cannot honour is refused by name before a
-record exists (`Cluster.refusals`), never ignored. Every check here has a message that a DAG author can act on, and runs
-without Airflow, so that it can run while a DAG file is parsed.
+It stands once, in the first commit of its record. A field that an adapter cannot honour is refused
+by name before a record exists (`Cluster.refusals`), never ignored. Every check here has a message
+that a DAG author can act on, and runs without Airflow, so that it can run while a DAG file is
+parsed.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ class Unmatched(str, Enum):
     """Who closes an attempt of which neither a reply nor an object is known."""
 
     AUTO = "auto"
-    """Once its call can no longer land and a later Find showed nothing, it counts as never landed."""
+    """Once its call can no longer land and a later Find showed nothing, it counts as never
+    landed."""
     MANUAL = "manual"
     """A person disposes of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one run needs. CPUs are per task, memory is per node; None leaves it to the cluster's default."""
+    """What one run needs.
+
+    CPUs are per task, memory is per node; None leaves it to the cluster's default.
+    """
 
     nodes: int = 1
     tasks_per_node: int = 1
@@ -61,7 +66,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Words of the scheduler's own for where and on whose account a run goes; empty means the cluster's default."""
+    """The scheduler's own words for where and on whose account a run goes; empty: its default."""
 
     account: str = ""
     partition: str = ""
@@ -73,14 +78,15 @@ class Placement:
 class Job:
     """One training run. Exactly one of `command` and `script` is set.
 
-    Durations are in whole seconds. `env` is a tuple of (name, value), sorted by name, without secrets. `options` are
-    passed through to one adapter as they are.
+    Durations are in whole seconds. `env` is a tuple of (name, value), sorted by name, without
+    secrets. `options` are passed through to one adapter as they are.
     """
 
     cluster: str
     """The Airflow connection id of the scheduler."""
     time_limit_seconds: int
-    """Longest time from the start of the command to its end; the scheduler enforces it even without us."""
+    """Longest time from the start of the command to its end; the scheduler enforces it even without
+    us."""
     command: tuple[str, ...] = ()
     script: str = ""
     workdir: str = ""
@@ -125,7 +131,8 @@ def _no_nul(name: str, text: str) -> None:
 def _check_command(command: tuple[str, ...]) -> None:
     if len(command) > limits.COMMAND_ARGUMENTS_MAX:
         raise InvalidJob(
-            f"the command has {len(command)} arguments; at most {limits.COMMAND_ARGUMENTS_MAX} are allowed"
+            f"the command has {len(command)} arguments; "
+            f"at most {limits.COMMAND_ARGUMENTS_MAX} are allowed"
         )
     if command and not command[0]:
         raise InvalidJob("the first word of the command is empty; it names the program")
@@ -143,7 +150,8 @@ def _check_script(script: str) -> None:
     size = len(_encoded("the script", script))
     if size > limits.SCRIPT_BYTES_MAX:
         raise InvalidJob(
-            f"the script is {size} bytes; at most 1 MiB is kept in a record, so install it where it runs"
+            f"the script is {size} bytes; at most 1 MiB is kept in a record, "
+            "so install it where it runs"
         )
 
 
@@ -158,11 +166,13 @@ def _check_env(env: tuple[tuple[str, str], ...]) -> None:
     for name, value in env:
         if not ENV_NAME.fullmatch(name):
             raise InvalidJob(
-                f"env name {name!r} is none that a shell accepts; use letters, digits and _ (no digit first)"
+                f"env name {name!r} is none that a shell accepts; "
+                "use letters, digits and _ (no digit first)"
             )
         if name.startswith(RESERVED_ENV_PREFIX):
             raise InvalidJob(
-                f"env name {name!r}: names that start with {RESERVED_ENV_PREFIX} are set by dispatch"
+                f"env name {name!r}: names that start with {RESERVED_ENV_PREFIX} "
+                "are set by dispatch"
             )
         _no_nul(f"env {name}", value)
         if len(_encoded(f"env {name}", value)) > limits.ENV_VALUE_BYTES_MAX:

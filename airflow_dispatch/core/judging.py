@@ -1,7 +1,8 @@
 """Steps that launching and cleaning share: stops, withdraws, and the judgements from absence.
 
-Each function answers with a step, or None where it has nothing to do. Judgements are decisions: they are committed
-against the revision that was loaded before the Find they rest on. [evidence-only]
+Each function answers with a step, or None where it has nothing to do. Judgements are decisions:
+they are committed against the revision that was loaded before the Find they rest on.
+[evidence-only]
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def intend(record: Record, intent: Intent) -> Intended:
 def stop(
     record: Record, view: View, context: Context, *, wanted: ObjectId, reason: str
 ) -> Step | None:
-    """Stop one object that the view shows alive: commit the intent once, carry it out until it shows effect."""
+    """Stop one object that is shown alive: one intent, carried out until it shows effect."""
     sight = view.shown(wanted)
     if sight is None or sight.idle or sight.phase is Phase.STOPPING:
         return None
@@ -54,7 +55,10 @@ def stop_job(record: Record, context: Context, round_: int) -> Step | None:
 
 
 def withdraw(record: Record, context: Context, wanted: ObjectId, permit: Permit) -> Step | None:
-    """Decide every start of the permit that is still open. An unclear one is asked again, under a new intent."""
+    """Decide every start of the permit that is still open.
+
+    An unclear one is asked again, under a new intent.
+    """
     if settlement.withdrawal(record.state, wanted, permit) is not None:
         return None
     before: Call | None = None

@@ -1,8 +1,9 @@
 """Before an outcome: authorize, attempt, choose, retire, open, and conclude from how the run ended.
 
-The order of the questions is the order of the promises: what must not run is dealt with first, then what can be judged
-from absence, then the launch itself. A gate is opened only where `gate_waits` finds nothing in the way, by the record
-and by the Find of this very pass. [authorized-only] [no-overlap]
+The order of the questions is the order of the promises: what must not run is dealt with first, then
+what can be judged from absence, then the launch itself. A gate is opened only where `gate_waits`
+finds nothing in the way, by the record and by the Find of this very pass. [authorized-only]
+[no-overlap]
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def step(record: Record, view: View, context: Context) -> Step:
     return _follow(record, view, context, canonical=canonical)
 
 
-# --- what must not run -------------------------------------------------------------------------------
+# --- what must not run ----------------------------------------------------------------------------
 
 
 def _retirement(state: State, newest: Submission) -> Step | None:
@@ -108,7 +109,7 @@ def _stop_unwanted(record: Record, view: View, context: Context) -> Step | None:
     return None
 
 
-# --- no canonical object yet --------------------------------------------------------------------------
+# --- no canonical object yet ----------------------------------------------------------------------
 
 
 def _seek(record: Record, view: View, context: Context, *, newest: Submission) -> Step:
@@ -211,7 +212,7 @@ def _next_try(deadline: datetime, context: Context, *, refusals: int) -> datetim
     return deadline - policy.call_time + timedelta(seconds=backoff)
 
 
-# --- the canonical object -----------------------------------------------------------------------------
+# --- the canonical object -------------------------------------------------------------------------
 
 
 def _follow(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
@@ -251,7 +252,7 @@ def _may_have_run_unopened(state: State, canonical: ObjectState) -> bool:
 def _opened_outside(
     record: Record, view: View, context: Context, *, canonical: ObjectState
 ) -> Step:
-    """Somebody lifted the gate: take the run over if it might have been opened just now, else give it up."""
+    """Somebody lifted the gate: take over what might be opened just now, else give it up."""
     waits = tuple(gate_waits(record, view, context, canonical=canonical))
     if not waits:
         return Decide(StepName.OPENED_OUTSIDE, OpenedOutside(canonical.id))
@@ -287,7 +288,7 @@ def _concluded(
 
 
 def _lost(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
-    """Try to learn that it can run no more: by withdrawals, by its own records, by its time limit."""
+    """Learn that it can run no more: by withdrawals, its own records, or its time limit."""
     if settlement.loss_resolved(record, canonical, view, context.capabilities):
         if canonical.verdict is not None:
             return _concluded(view, context, canonical=canonical, sight=None)
@@ -309,7 +310,7 @@ def _lost(record: Record, view: View, context: Context, *, canonical: ObjectStat
     return Wait((Waiting(WaitKind.LOST, canonical.id, until),))
 
 
-# --- the gate -------------------------------------------------------------------------------------------
+# --- the gate -------------------------------------------------------------------------------------
 
 
 def _open(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
@@ -332,7 +333,7 @@ def _open(record: Record, view: View, context: Context, *, canonical: ObjectStat
 
 
 def _permit(state: State, canonical: ObjectState) -> Permit:
-    """The permit that is still undecided, or the next one for the incarnation that waits at the gate."""
+    """The permit that is still undecided, or the next one for what waits at the gate."""
     permits = settlement.permits_of(state, canonical.id)
     if permits and settlement.withdrawal(state, canonical.id, permits[-1]) is None:
         return permits[-1]
@@ -343,11 +344,11 @@ def _permit(state: State, canonical: ObjectState) -> Permit:
 def gate_waits(
     record: Record, view: View, context: Context, *, canonical: ObjectState
 ) -> Iterator[Waiting]:
-    """All that keeps the canonical object's gate shut in this pass; nothing: it may be opened. [no-overlap]"""
+    """What keeps the canonical object's gate shut in this pass; nothing: open it [no-overlap]."""
     state, newest = record.state, record.state.newest
     if newest is None or newest.canonical != canonical.id or state.outcome is not None:
         raise InvariantBroken(
-            "only the newest submission's canonical object of a job without outcome has a gate to open"
+            "a gate is opened for the newest submission's canonical object, before an outcome"
         )
     if view.base < newest.revision:
         yield Waiting(WaitKind.LOOKING, "since the launch was authorized")
@@ -361,7 +362,7 @@ def gate_waits(
     yield from _call_waits(record, view, context, canonical=canonical)
     if not settlement.quiet_chain(context.predecessors):
         yield Waiting(WaitKind.PREDECESSOR, _predecessor_text(context))
-    yield from _other_life(record, view, context, canonical=canonical)
+    yield from _other_life(record, view, canonical=canonical)
 
 
 def _in_the_way(state: State, wanted: ObjectState, newest: Submission) -> WaitKind:
@@ -379,7 +380,7 @@ def _call_waits(
 ) -> Iterator[Waiting]:
     state = record.state
     for call in settlement.pending(state, view, context.capabilities):
-        if _concerns_gate(state, call, canonical):
+        if _concerns_gate(call, canonical):
             until = _after(call.deadline, context, view)
             yield Waiting(
                 WaitKind.CALL, f"call {call.number} ({settlement.kind_of_call(call).value})", until
@@ -390,18 +391,21 @@ def _call_waits(
             yield Waiting(WaitKind.WITHDRAWAL, f"permit {permit.number} of {owner}")
 
 
-def _concerns_gate(state: State, call: Call, canonical: ObjectState) -> bool:
-    """Opens of anything, and starts of earlier submissions; a start of this one can only make a gated duplicate."""
+def _concerns_gate(call: Call, canonical: ObjectState) -> bool:
+    """Opens of anything, and starts of earlier submissions.
+
+    A start of this one can only make a gated duplicate.
+    """
     if isinstance(call.intent, Start):
         return call.intent.submission < canonical.mark.submission
     return True
 
 
-def _other_life(
-    record: Record, view: View, context: Context, *, canonical: ObjectState
-) -> Iterator[Waiting]:
-    """Anything else alive of this task, as this pass's Find shows it; "was seen ended" alone is not enough where
-    schedulers forget."""
+def _other_life(record: Record, view: View, *, canonical: ObjectState) -> Iterator[Waiting]:
+    """Anything else alive of this task, as this pass's Find shows it.
+
+    "Was seen ended" alone is not enough where schedulers forget.
+    """
     known = {o.id for o in record.state.objects}
     for sight in view.snapshot.objects:
         other = sight.mark.task_digest == record.state.key.task.digest and sight.id != canonical.id
@@ -414,7 +418,7 @@ def _predecessor_text(context: Context) -> str:
     return f"generation {nearest.state.key.generation}"
 
 
-# --- small words ------------------------------------------------------------------------------------------
+# --- small words ----------------------------------------------------------------------------------
 
 
 def _fail(cause: Cause, *, wanted: ObjectState | None = None) -> Step:

@@ -1,7 +1,9 @@
-"""Amounts as people write them: `"16GiB"`, `"90m"`, `"1d 6h"`, `3600`, a timedelta. Pure; refuses what is ambiguous.
+"""Amounts as people write them: `"16GiB"`, `"90m"`, `"1d 6h"`, `3600`, a timedelta.
 
-A unit typo must never become a small number: text without a unit is refused for memory, and a unit that is not in the
-table is named in the error together with the ones that are.
+Pure; refuses what is ambiguous.
+
+A unit typo must never become a small number: text without a unit is refused for memory, and a unit
+that is not in the table is named in the error together with the ones that are.
 """
 
 from __future__ import annotations
@@ -31,12 +33,13 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", re.ASCII)
 
 
 def memory_bytes(field: str, value: object) -> int:
-    """Bytes from text with a unit, such as `"512MiB"` or `"16 GB"`; raises `InvalidJob` naming `field`."""
+    """Bytes from text as `"512MiB"` or `"16 GB"`; raises `InvalidJob` naming `field`."""
     units = ", ".join(MEMORY_UNITS)
     match = _MEMORY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise InvalidJob(
-            f'{field}={value!r} is not an amount of memory; write a number and a unit ({units}), as "16GiB"'
+            f"{field}={value!r} is not an amount of memory; "
+            f'write a number and a unit ({units}), as "16GiB"'
         )
     unit = MEMORY_UNITS.get(match[2])
     if unit is None:
@@ -50,7 +53,7 @@ def memory_bytes(field: str, value: object) -> int:
 
 
 def duration_seconds(field: str, value: object) -> int:
-    """Whole seconds from a number of seconds, a timedelta or text such as `"90m"`; raises `InvalidJob`."""
+    """Whole seconds from a number, a timedelta or text as `"90m"`; raises `InvalidJob`."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):

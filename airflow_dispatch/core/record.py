@@ -1,11 +1,12 @@
 """What a record holds: frozen values, each with the invariants that its constructor checks.
 
-A record is the fold of its commits (`folding`); nothing else makes or changes a `State`. Facts about the outside world
-(`ObjectState`, `Incarnation`, `Reply`) only ever grow: each has a join that does not depend on the order in which the
-facts arrive. Judgements, intents and outcomes are decisions, ordered by the revisions they were decided from.
+A record is the fold of its commits (`folding`); nothing else makes or changes a `State`. Facts
+about the outside world (`ObjectState`, `Incarnation`, `Reply`) only ever grow: each has a join that
+does not depend on the order in which the facts arrive. Judgements, intents and outcomes are
+decisions, ordered by the revisions they were decided from.
 
-Times are cluster time (what the scheduler's host said as a Find began) unless a field says otherwise; revisions order
-everything that happens in the record itself.
+Times are cluster time (what the scheduler's host said as a Find began) unless a field says
+otherwise; revisions order everything that happens in the record itself.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class OnClear(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The task instance that wants this run, as its row read when the record was created or last adopted."""
+    """The task instance that wants this run, as its row read at creation or the last adoption."""
 
     dag_run_id: int
-    """Surrogate key of the DAG run: a deleted and re-created run has the same run_id and another one of these."""
+    """Surrogate key of the DAG run: a deleted and re-created run has the same run_id and another
+    one of these."""
     ti_id: str
     try_number: int
     max_tries: int
@@ -40,7 +42,7 @@ class Binding:
     on_clear: OnClear = OnClear.RESTART
 
 
-# --- what is known of the outside ------------------------------------------------------------------
+# --- what is known of the outside -----------------------------------------------------------------
 
 
 class Phase(str, Enum):
@@ -93,8 +95,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """One start of one object (start count 0, 1, ...). `verdict` (how it ended) and `idle` (nothing of it can run any
-    more) are two facts: a scheduler may call a run ended while its processes live on. [evidence-only]"""
+    """One start of one object (start count 0, 1, ...).
+
+    `verdict` (how it ended) and `idle` (nothing of it can run any more) are two facts: a scheduler
+    may call a run ended while its processes live on. [evidence-only]
+    """
 
     start_count: int
     started: bool = False
@@ -128,9 +133,11 @@ class ObjectState:
     id: ObjectId
     mark: Mark
     first_revision: int
-    """The revision that first knew it: absence is judged only by a Find begun after that. [evidence-only]"""
+    """The revision that first knew it: absence is judged only by a Find begun after that.
+    [evidence-only]"""
     shown_at: datetime | None = None
-    """Start of the latest Find that is on record as showing it; None while only a start's reply tells of it."""
+    """Start of the latest Find that is on record as showing it; None while only a start's reply
+    tells of it."""
     phase: Phase = Phase.GATED
     incarnations: tuple[Incarnation, ...] = ()
     note: str = ""
@@ -161,7 +168,7 @@ class ObjectState:
 
     @property
     def ended(self) -> bool:
-        """Every incarnation ever seen has a verdict and is idle. [no-overlap]"""
+        """Every incarnation ever seen has a verdict and is idle [no-overlap]."""
         return bool(self.incarnations) and all(i.ended for i in self.incarnations)
 
     @property
@@ -175,12 +182,12 @@ class ObjectState:
         return _after(self.lost_at, self.shown_at) and not self.gone
 
 
-# --- what was asked ---------------------------------------------------------------------------------
+# --- what was asked -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to start: permit `number` of an object covers its start counts first..last, both included."""
+    """Leave to start: permit `number` of an object covers its start counts `first` to `last`."""
 
     number: int
     first: int
@@ -220,7 +227,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class StopJob:
-    """End everything that bears the job's mark; round 2 follows once nothing can revive an object."""
+    """End everything that bears the job's mark; round 2 once nothing can revive an object."""
 
     round: int
 
@@ -259,14 +266,17 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Answer to a withdraw: for each start count of the permit, whether it started (True) or never can (False)."""
+    """Answer to a withdraw: of each start count, whether it started (True) or never can (False)."""
 
     starts: tuple[tuple[int, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """No clear answer: the call may have landed, may still land, or never will. Unknown is a value."""
+    """No clear answer: the call may have landed, may still land, or never will.
+
+    Unknown is a value.
+    """
 
     reason: str
 
@@ -283,10 +293,11 @@ Reply = Created | Refused | Done | Decided | Unclear | NotSent
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: its intent was committed before it was sent, only its committer sends it, and it stays on record until
-    it is over, because nobody else can know whether it was sent. [nothing-forgotten]
+    """One call; its intent was committed before it was sent, and only its committer sends it.
 
-    Stops are the exception: any supervisor may carry them out in any pass."""
+    It stays on record until it is over, because nobody else can know whether it was sent
+    [nothing-forgotten]. Stops are the exception: any supervisor may carry them out in any pass.
+    """
 
     number: int
     intent: Intent
@@ -314,7 +325,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One authorized launch. Its canonical object is chosen once, by commit, and never recomputed."""
+    """One authorized launch.
+
+    Its canonical object is chosen once, by commit, and never recomputed.
+    """
 
     number: int
     revision: int
@@ -322,7 +336,7 @@ class Submission:
     canonical: ObjectId | None = None
 
 
-# --- where it stands ----------------------------------------------------------------------------------
+# --- where it stands ------------------------------------------------------------------------------
 
 
 class OutcomeState(str, Enum):
@@ -362,12 +376,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The fold of a record's commits, without the job description (which stands in the first commit)."""
+    """The fold of a record's commits, without the job description, which the first commit holds."""
 
     key: JobKey
     cluster: str
     fingerprint: str
-    """Of the cluster the job belongs to; a Find from elsewhere is an error, never a view. [evidence-only]"""
+    """Of the cluster the job belongs to; a Find from elsewhere is an error, never a view.
+    [evidence-only]"""
     binding: Binding
     predecessor: int | None
     """Generation of the record that must be quiet before this one's gate opens. [no-overlap]"""
@@ -377,7 +392,8 @@ class State:
     objects: tuple[ObjectState, ...] = ()
     """In order of (generation, submission, attempt, id)."""
     calls: tuple[Call, ...] = ()
-    """In order of number; calls that are over and say nothing more are dropped by the commit that repeats them."""
+    """In order of number; calls that are over and say nothing more are dropped by the commit that
+    repeats them."""
     permits: tuple[tuple[ObjectId, Permit], ...] = ()
     """Every permit ever committed, sent or not."""
     calls_made: int = 0
@@ -386,7 +402,8 @@ class State:
     outcome_at: datetime | None = None
     """By the clock of whoever committed it; for people."""
     quiet_at: datetime | None = None
-    """Start of the Find by which the job was quiet; None again once something of it is shown alive after that."""
+    """Start of the Find by which the job was quiet; None again once something of it is shown alive
+    after that."""
     settled_revision: int = 0
     """0 while not settled, and again once a settled job has something to clean up."""
 
@@ -404,7 +421,7 @@ class State:
         return next((c for c in self.calls if c.number == number), None)
 
     def knows(self, mark: Mark) -> bool:
-        """Whether the mark matches an attempt of this record, tag included; otherwise the object is foreign."""
+        """Whether the mark matches an attempt of this record, tag included; else it is foreign."""
         return mark.belongs_to(self.key) and any(
             (s.number, a.number, a.tag) == (mark.submission, mark.attempt, mark.tag)
             for s in self.submissions
@@ -414,7 +431,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as loaded: the job, the fold of its commits, and the revision of the last one (1, 2, ...)."""
+    """A record as loaded: the job, the fold of its commits, and the revision of the last one."""
 
     revision: int
     state: State

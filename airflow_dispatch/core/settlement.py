@@ -1,9 +1,9 @@
-"""The predicates that gates and settlement rest on: over, alive, ended, gone, lost, accounted for, quiet.
+"""What gates and settlement rest on: over, alive, ended, gone, lost, accounted for, quiet.
 
-All are pure functions of a record and a view. Each asks for positive evidence: an empty or failed answer never makes one
-of them true, except where a complete Find that began after everything which could still land was over shows that an
-object is not there (`may_be_gone`), or where the bounds that the run enforces on itself have passed (`loss_resolved`).
-[evidence-only]
+All are pure functions of a record and a view. Each asks for positive evidence: an empty or failed
+answer never makes one of them true, except where a complete Find that began after everything which
+could still land was over shows that an object is not there (`may_be_gone`), or where the bounds
+that the run enforces on itself have passed (`loss_resolved`). [evidence-only]
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from airflow_dispatch.core.view import CallKind, Capabilities, View
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """An earlier try's record, with the view that this pass has of it; it may have gone to another cluster."""
+    """An earlier try's record, with this pass's view of it; it may be on another cluster."""
 
     record: Record
     view: View
     capabilities: Capabilities
 
 
-# --- calls ------------------------------------------------------------------------------------------
+# --- calls ----------------------------------------------------------------------------------------
 
 
 def kind_of_call(call: Call) -> CallKind:
@@ -78,7 +78,10 @@ def over(call: Call, view: View, capabilities: Capabilities) -> bool:
 
 
 def pending(state: State, view: View, capabilities: Capabilities) -> Iterator[Call]:
-    """The starts and opens that may still land. Stops and withdraws are waited for by what they bring about."""
+    """The starts and opens that may still land.
+
+    Stops and withdraws are waited for by what they bring about.
+    """
     for call in state.calls:
         if isinstance(call.intent, (Start, Open)) and not over(call, view, capabilities):
             yield call
@@ -99,7 +102,7 @@ def calls_on(state: State, wanted: ObjectState) -> Iterator[Call]:
                 pass
 
 
-# --- attempts ---------------------------------------------------------------------------------------
+# --- attempts -------------------------------------------------------------------------------------
 
 
 def landed(state: State, submission: Submission, attempt: Attempt) -> bool:
@@ -136,7 +139,7 @@ def unmatched(state: State, submission: Submission, attempt: Attempt) -> bool:
 def may_count_as_never_landed(
     record: Record, attempt: Attempt, view: View, capabilities: Capabilities
 ) -> bool:
-    """Whether absence may close an unmatched attempt: its start is over and this Find, begun after that, lacks it."""
+    """Whether absence may close an unmatched attempt: its start was over before this empty Find."""
     call = record.state.call(attempt.call)
     return (
         record.job.unmatched is Unmatched.AUTO
@@ -148,7 +151,7 @@ def may_count_as_never_landed(
     )
 
 
-# --- objects ----------------------------------------------------------------------------------------
+# --- objects --------------------------------------------------------------------------------------
 
 
 def alive(record: Record, view: View) -> tuple[Sight, ...]:
@@ -182,7 +185,7 @@ def opened(state: State, wanted: ObjectId) -> bool:
 def may_be_gone(
     record: Record, wanted: ObjectState, view: View, capabilities: Capabilities
 ) -> bool:
-    """Whether this Find, which does not show the object, shows that it never started and never can."""
+    """Whether this Find, which lacks the object, shows that it never started and never can."""
     state = record.state
     return (
         absent(wanted, view)
@@ -211,8 +214,9 @@ def loss_resolved(
 ) -> bool:
     """Whether nothing of a lost object can run any more, though nobody saw it end.
 
-    By its exit record; by withdrawals won for every start of every permit; or because the time limit that its wrapper
-    enforces, the grace of a stop and the bound of a call have passed since the Find that first lacked it.
+    By its exit record; by withdrawals won for every start of every permit; or because the time
+    limit that its wrapper enforces, the grace of a stop and the bound of a call have passed since
+    the Find that first lacked it.
     """
     if not wanted.lost or wanted.lost_at is None:
         return False
@@ -246,12 +250,15 @@ def accounted(record: Record, wanted: ObjectState, view: View, capabilities: Cap
     return wanted.ended or wanted.gone or loss_resolved(record, wanted, view, capabilities)
 
 
-# --- the whole job ----------------------------------------------------------------------------------
+# --- the whole job --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Unquiet:
-    """What still keeps a record from being quiet, for the one who waits to be told. All empty or False: quiet."""
+    """What still keeps a record from being quiet, for the one who waits to be told.
+
+    All empty or False: quiet.
+    """
 
     outcome_missing: bool = False
     find_too_old: bool = False
@@ -274,10 +281,11 @@ _QUIET = Unquiet()
 def unquiet(
     record: Record, view: View, capabilities: Capabilities, *, predecessors: Sequence[Predecessor]
 ) -> Unquiet:
-    """What keeps the record from being quiet, by a Find begun after its outcome was committed. [no-overlap]
+    """What keeps the record from being quiet, by a Find begun after its outcome [no-overlap].
 
-    A record without an outcome is never quiet: a stalled supervisor may still launch from it. `predecessors` are the
-    earlier tries, nearest first; a record is not quiet before its predecessor is.
+    A record without an outcome is never quiet: a stalled supervisor may still launch from it.
+    `predecessors` are the earlier tries, nearest first; a record is not quiet before its
+    predecessor is.
     """
     state = record.state
     second = _stop_job_answered(state, 2)
@@ -326,9 +334,12 @@ def _withdrawn_before(state: State, wanted: ObjectId, permit: Permit, view: View
 
 
 def undisposed(record: Record, view: View) -> tuple[Sight, ...]:
-    """Foreign objects that a person has to look at: full mark of this record, but of no attempt that it knows.
+    """Foreign objects that a person has to look at.
 
-    One that a cancel stopped, and that ended or went, blocks no longer."""
+    They bear the full mark of this record, but of no attempt that it knows.
+
+    One that a cancel stopped, and that ended or went, blocks no longer.
+    """
     cancelled = (
         record.state.outcome is not None and record.state.outcome.state is OutcomeState.CANCELLED
     )

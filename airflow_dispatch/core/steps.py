@@ -1,9 +1,9 @@
-"""The vocabulary of `decision.next`: what it is given besides record and view, and the closed union of its answers.
+"""The vocabulary of `decision.next`: what else it is given, and the closed union of its answers.
 
-A step is a value. `Decide` is a commit without a call; `Send` commits an intent and then makes that call, once, by the
-same process; `Carry` makes an already committed stop again; `Wait` names everything the job waits for; `Rest` means that
-nothing is left to do. `docs/reference/steps.md` has a row for each `StepName` and each `WaitKind`, checked against this
-module.
+A step is a value. `Decide` is a commit without a call; `Send` commits an intent and then makes that
+call, once, by the same process; `Carry` makes an already committed stop again; `Wait` names
+everything the job waits for; `Rest` means that nothing is left to do. `docs/reference/steps.md` has
+a row for each `StepName` and each `WaitKind`, checked against this module.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class WaitKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class WaitMeaning:
-    """What a wait is, in plain words, and which promise holds the job back (empty: the world, not a promise)."""
+    """What a wait is, in plain words, and which promise holds the job back (empty: none does)."""
 
     text: str
     promise: str
@@ -116,7 +116,10 @@ WAITS: dict[WaitKind, WaitMeaning] = {
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One thing the job waits for. `until` (cluster time) is when it changes at the latest without any event."""
+    """One thing the job waits for.
+
+    `until` (cluster time) is when it changes at the latest without any event.
+    """
 
     kind: WaitKind
     detail: str = ""
@@ -169,7 +172,10 @@ Step = Decide | Send | Carry | Wait | Rest
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How patient the decision is. Defaults are those of the options in `docs/reference/configuration.md`."""
+    """How patient the decision is.
+
+    Defaults are those of the options in `docs/reference/configuration.md`.
+    """
 
     call_seconds: int = 30
     """Deadline of a call, from the start of the Find it was decided on."""
@@ -196,6 +202,7 @@ class Context:
     """Earlier tries, nearest first, down to one that is settled or has no predecessor."""
     policy: Policy = Policy()
     paced: frozenset[int] = frozenset()
-    """Calls that this process made a moment ago: not to be repeated yet. Only pace depends on it."""
+    """Calls that this process made a moment ago: not to be repeated yet. Only pace depends on
+    it."""
     asked: bool = False
     """`classify` answered `ask`: what runs goes on, and no gate opens until a person answers."""

@@ -1,8 +1,9 @@
 """What one complete Find showed, as a decision sees it.
 
-A `Snapshot` is what the scheduler holds for a task, all tries and submissions together, from a moment not before
-`began`; it is complete or does not exist. A `View` adds which revision of the record had been loaded before the Find
-began: what the record learned later must not be judged by it. [evidence-only]
+A `Snapshot` is what the scheduler holds for a task, all tries and submissions together, from a
+moment not before `began`; it is complete or does not exist. A `View` adds which revision of the
+record had been loaded before the Find began: what the record learned later must not be judged by
+it. [evidence-only]
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class CallKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All objects that bear the mark of the asked tasks, foreign ones included, at `began` (the cluster's clock)."""
+    """All objects that bear the mark of the asked tasks, foreign ones too, at `began`."""
 
     fingerprint: str
     began: datetime
@@ -59,7 +60,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one cluster was found able to do when it was probed; nothing of it is assumed by the kind of adapter."""
+    """What one cluster was found able to do when probed; the kind of adapter proves nothing."""
 
     fingerprint: str
     call_bound: timedelta

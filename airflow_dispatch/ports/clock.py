@@ -1,6 +1,9 @@
-"""The Clock port: the supervisor's own time. It stamps commits for people and sleeps; nothing is compared with it.
+"""The Clock port: the supervisor's own time.
 
-Deadlines compare cluster times and leases the store's time, because a supervisor's clock may be wrong.
+It stamps commits for people and sleeps; nothing is compared with it.
+
+Deadlines compare cluster times and leases the store's time, because a supervisor's clock may be
+wrong.
 """
 
 from __future__ import annotations

@@ -2,15 +2,18 @@
 
 What every adapter promises, and `airflow_dispatch.testing.cluster_suite` checks:
 
-- `find` answers in full or raises `ClusterUnavailable`; it holds every object that bears the mark of the asked tasks,
-  of any try and submission, held, running, or ended as long as remembered, from a moment not before `began`;
-- every object is born behind its gate; only `open` lifts it, and with permits only the start that the permit covers;
-- a call is executed for the object with that very identity and mark or not at all, and not started after its deadline;
+- `find` answers in full or raises `ClusterUnavailable`; it holds every object that bears the mark
+  of the asked tasks, of any try and submission, held, running, or ended as long as remembered, from
+  a moment not before `began`;
+- every object is born behind its gate; only `open` lifts it, and with permits only the start that
+  the permit covers;
+- a call is executed for the object with that very identity and mark or not at all, and not started
+  after its deadline;
 - what is not a clear answer is `Unclear`; a timeout is never a refusal;
 - `watch` returns within its bound, and soon after something of the task changed.
 
-A call whose order names another fingerprint raises `ClusterMismatch` and does nothing; whoever asked for a Find compares
-the fingerprint of its snapshot with the record's. [evidence-only]
+A call whose order names another fingerprint raises `ClusterMismatch` and does nothing; whoever
+asked for a Find compares the fingerprint of its snapshot with the record's. [evidence-only]
 """
 
 from __future__ import annotations
@@ -39,7 +42,10 @@ class StartOrder:
 
 @dataclass(frozen=True, slots=True)
 class OpenOrder:
-    """Write the permit and lift the gate of one object. `call` numbers the call among those of the record."""
+    """Write the permit and lift the gate of one object.
+
+    `call` numbers the call among those of the record.
+    """
 
     key: JobKey
     object: ObjectId
@@ -64,7 +70,7 @@ class StopOrder:
 
 @dataclass(frozen=True, slots=True)
 class StopJobOrder:
-    """End everything that bears the mark of this record, found at the scheduler, foreign objects included."""
+    """End everything that bears this record's mark at the scheduler, foreign objects included."""
 
     key: JobKey
     fingerprint: str
@@ -85,7 +91,10 @@ class WithdrawOrder:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A piece of a run's output. `offset` is where the next piece begins; `complete` says that no more will come."""
+    """A piece of a run's output.
+
+    `offset` is where the next piece begins; `complete` says that no more will come.
+    """
 
     text: str
     offset: int
@@ -113,11 +122,14 @@ class Cluster(Protocol):
         ...
 
     async def probe(self, *, create: bool = False) -> Capabilities:
-        """What the cluster can do, asked of the cluster. `create` allows a first use to make what it needs there."""
+        """What the cluster can do, asked of the cluster.
+
+        `create` allows a first use to make what it needs there.
+        """
         ...
 
     async def find(self, tasks: tuple[TaskKey, ...]) -> Snapshot:
-        """Everything that bears the mark of one of the tasks, with the fingerprint of what answered."""
+        """Everything that bears the mark of one of the tasks, and what answered."""
         ...
 
     async def start(self, order: StartOrder) -> Created | Refused | Unclear:
@@ -129,7 +141,7 @@ class Cluster(Protocol):
         ...
 
     async def stop(self, order: StopOrder) -> Done | Refused | Unclear:
-        """Begin to end the object; done means that the request is there, not that the object is gone."""
+        """Begin to end the object; done means that the request is there, not that it is gone."""
         ...
 
     async def stop_job(self, order: StopJobOrder) -> Done | Refused | Unclear:
@@ -141,7 +153,7 @@ class Cluster(Protocol):
         ...
 
     async def watch(self, task: TaskKey, *, seconds: float) -> None:
-        """Return soon after something of the task may have changed, and after `seconds` at the latest."""
+        """Return soon after something of the task may have changed; after `seconds` at most."""
         ...
 
     async def read_output(
@@ -164,9 +176,12 @@ class Cluster(Protocol):
 
 
 class ClusterKind(Protocol):
-    """What an entry point of the group `airflow_dispatch.clusters` gives: how to make a cluster from a connection.
+    """How to make a cluster from a connection: what the entry points give.
 
-    `settings` is the connection's extra, as text values by name; secrets among them stay in the adapter.
+    Their group is `airflow_dispatch.clusters`.
+
+    `settings` is the connection's extra, as text values by name; secrets among them stay in the
+    adapter.
     """
 
     @property
@@ -175,5 +190,8 @@ class ClusterKind(Protocol):
         ...
 
     def connect(self, name: str, settings: Mapping[str, object]) -> Cluster:
-        """Make the cluster; raises `InvalidConfiguration` naming the setting that is wrong. Contacts nothing."""
+        """Make the cluster; raises `InvalidConfiguration` naming the setting that is wrong.
+
+        Contacts nothing.
+        """
         ...

@@ -1,4 +1,6 @@
-"""The Journal port: the story of a run, in lines for people. It decides nothing and must never fail.
+"""The Journal port: the story of a run, in lines for people.
+
+It decides nothing and must never fail.
 
 In a trigger it writes to the task's log, in the daemon to its own; nothing said here is a secret.
 """

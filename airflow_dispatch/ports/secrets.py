@@ -1,6 +1,7 @@
 """The Secrets port: references into values, at the moment a start is sent and never before.
 
-Values go to the adapter's delivery and to the masking of output; they are in no record, argument or log.
+Values go to the adapter's delivery and to the masking of output; they are in no record, argument or
+log.
 """
 
 from __future__ import annotations

@@ -2,13 +2,18 @@
 
 What every store promises, and `airflow_dispatch.testing.store_suite` checks:
 
-- `load` is linearizable: it reads the primary, in a new transaction, and sees every commit acknowledged before it began;
-- `commit` is a compare-and-set on the revision; of two writers at one revision exactly one is `Stored`;
-- a reply that was lost is `Unknown`, never a guess; the commit's id tells, on the next read, whether it landed;
+- `load` is linearizable: it reads the primary, in a new transaction, and sees every commit
+  acknowledged before it began;
+- `commit` is a compare-and-set on the revision; of two writers at one revision exactly one is
+  `Stored`;
+- a reply that was lost is `Unknown`, never a guess; the commit's id tells, on the next read,
+  whether it landed;
 - history is append-only; nothing is ever rewritten;
-- leases are for liveness only; they expire by the store's own clock, and the epoch grows with each claim.
+- leases are for liveness only; they expire by the store's own clock, and the epoch grows with each
+  claim.
 
-`Conflict` carries nothing, so that nobody can decide on the new revision with an old view. [no-lock-needed]
+`Conflict` carries nothing, so that nobody can decide on the new revision with an old view.
+[no-lock-needed]
 """
 
 from __future__ import annotations
@@ -36,7 +41,10 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Something else was committed since `base` was loaded; nothing was written. Load, and find, again."""
+    """Something else was committed since `base` was loaded; nothing was written.
+
+    Load, and find, again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Records in order of creation, newest first, and where the next page begins (None: no more)."""
+    """Records, newest first by creation, and where the next page begins (None: no more)."""
 
     records: tuple[Record, ...]
     cursor: str | None
@@ -132,7 +140,10 @@ class Store(Protocol):
     async def commit(
         self, base: Record, commit: Commit, *, lease: Lease | None = None
     ) -> Stored | Conflict | Displaced | Unknown:
-        """Append the commit if the record is still at `base.revision` (and the lease, if given, is still held)."""
+        """Append the commit if the record is still at `base.revision`.
+
+        A lease that is given must still be held, too.
+        """
         ...
 
     async def history(self, key: JobKey, *, after: int = 0, limit: int = 500) -> tuple[Entry, ...]:
@@ -148,7 +159,10 @@ class Store(Protocol):
         ...
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease | Displaced:
-        """Prolong the lease, epoch unchanged, if it is still ours (an expired one that nobody took still is)."""
+        """Prolong the lease, epoch unchanged, if it is still ours.
+
+        An expired one that nobody took still is.
+        """
         ...
 
     async def yield_(self, lease: Lease) -> None:

@@ -1,4 +1,7 @@
-"""The Tokens port: randomness, for commit ids, tags and owners."""
+"""The Tokens port: randomness, for commit ids, tags and owners.
+
+Nothing else in the layers that decide draws a random number, so that a simulator can replay a run.
+"""
 
 from __future__ import annotations
 
