@@ -144,7 +144,12 @@ def _authorized(state: State, body: Authorized, revision: int) -> State:
 def _intended(state: State, body: Intended, revision: int) -> State:
     ensure(body.number == state.calls_made + 1, "calls are numbered without gaps")
     call = Call(body.number, body.intent, revision, body.deadline)
-    kept = tuple(old for old in state.calls if not _repeats(body, old))
+    dropped = [old for old in state.calls if _repeats(body, old)]
+    for old in dropped:
+        if isinstance(old.intent, Open) and not isinstance(old.reply, NotSent):
+            opened = old.intent.object
+            state = _object(state, opened, lambda o: replace(o, may_have_opened=True))
+    kept = tuple(old for old in state.calls if old not in dropped)
     state = replace(state, calls=(*kept, call), calls_made=body.number)
     match body.intent:
         case Start():

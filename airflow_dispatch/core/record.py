@@ -146,6 +146,8 @@ class ObjectState:
     """Its start was answered: created, but without its gate."""
     retired: str = ""
     """Why it will never run; empty while it may."""
+    may_have_opened: bool = False
+    """An opening of it that may have been sent was dropped from the calls by its repetition."""
     opened_outside: bool = False
     """It started without an opening of ours and was then taken over by a decision."""
     gone_at: datetime | None = None

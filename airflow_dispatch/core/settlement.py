@@ -21,6 +21,7 @@ from airflow_dispatch.core.record import (
     Attempt,
     Call,
     Decided,
+    Done,
     NotSent,
     ObjectState,
     Open,
@@ -174,7 +175,8 @@ def withdrawal(state: State, wanted: ObjectId, permit: Permit) -> Call | None:
 
 def opened(state: State, wanted: ObjectId) -> bool:
     """Whether an opening was ever committed for the object that was not filed as not sent."""
-    return any(
+    known = state.object(wanted)
+    return (known is not None and known.may_have_opened) or any(
         isinstance(call.intent, Open)
         and call.intent.object == wanted
         and not isinstance(call.reply, NotSent)
@@ -320,12 +322,14 @@ def quiet_chain(predecessors: Sequence[Predecessor]) -> bool:
 
 
 def stop_job_answered(state: State, round_: int) -> bool:
-    """Whether that round of stopping everything was clearly answered."""
+    """Whether the scheduler took that round of stopping everything; a refusal is no receipt."""
     return _stop_job_answered(state, round_) is not None
 
 
 def _stop_job_answered(state: State, round_: int) -> Call | None:
-    return next((c for c in state.calls if c.intent == StopJob(round_) and c.answered), None)
+    return next(
+        (c for c in state.calls if c.intent == StopJob(round_) and isinstance(c.reply, Done)), None
+    )
 
 
 def _withdrawn_before(state: State, wanted: ObjectId, permit: Permit, view: View) -> bool:

@@ -52,11 +52,13 @@ async def act(services: Services, base: Record, body: Body, *, actor: str) -> Re
 async def file(services: Services, base: Record, body: Evidence) -> Record:
     """Merge evidence into the record, whatever its revision is by now; the result may be far from `base`.
 
-    Raises `StoreUnavailable` where it could not be filed: the caller still has it in hand.
+    What the record holds already is not committed again. Raises `StoreUnavailable` where it could not be filed: the caller still has it in hand.
     """
     commit = commit_of(services, body)
     record = base
     for _ in range(limits.EVIDENCE_TRIES_MAX):
+        if folding.apply(record, commit).state == record.state:
+            return record
         stored = await _try(services, record, commit, lease=None)
         if stored is not None:
             return stored
