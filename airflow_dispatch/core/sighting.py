@@ -1,4 +1,10 @@
-"""`news(record, view)`: what a Find shows that the record does not hold yet. An unchanged sighting commits nothing."""
+"""`news(record, view)`: what a Find shows that the record does not hold yet.
+
+An unchanged sighting commits nothing, so that a quiet job costs no commit and two supervisors that
+look at the same world do not conflict. A sighting that newly meets a condition counts as changed:
+an object that was judged gone or lost and is shown again, or anything alive after the job was
+quiet.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,10 @@ from airflow_dispatch.core.view import View
 
 
 def news(record: Record, view: View) -> Sighted | None:
-    """The evidence to file, or None. At most `limits.OBJECTS_MAX` objects of one record are followed."""
+    """The evidence to file, or None.
+
+    At most `limits.OBJECTS_MAX` objects of one record are followed.
+    """
     state = record.state
     new = [sight for sight in view.of(state.key) if _is_news(state, sight, view.began)]
     room = limits.OBJECTS_MAX - len(state.objects)

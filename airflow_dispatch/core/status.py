@@ -1,7 +1,10 @@
-"""`status_of(...)`: where a job stands, for people. One pure function of record and time; every surface shows it.
+"""`status_of(...)`: where a job stands, for people. One pure function of record and time.
 
-What the job waits for is not written down anywhere: it is what `decision.next` answers to the record's own last view of
-the world. So no surface can say something else than what the supervisor would do.
+Every surface shows it.
+
+What the job waits for is not written down anywhere: it is what `decision.next` answers to the
+record's own last view of the world. So no surface can say something else than what the supervisor
+would do.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from enum import Enum
 
 from airflow_dispatch.core import decision, settlement
 from airflow_dispatch.core.commits import Sight
-from airflow_dispatch.core.record import ObjectState, OutcomeState, Outcome, Phase, Record
+from airflow_dispatch.core.record import ObjectState, Outcome, OutcomeState, Phase, Record
 from airflow_dispatch.core.settlement import Predecessor
 from airflow_dispatch.core.steps import Carry, Context, Decide, Rest, Send, StepName, Wait, Waiting
 from airflow_dispatch.core.view import CallKind, Capabilities, Snapshot, View
@@ -80,7 +83,10 @@ def status_of(
     grace: timedelta,
     earlier: Sequence[Record] = (),
 ) -> Status:
-    """Where the job stands by its record. `earlier` are the records of earlier tries, nearest first."""
+    """Where the job stands by its record.
+
+    `earlier` are the records of earlier tries, nearest first.
+    """
     state = record.state
     waits, next_step = _ahead(record, now, earlier)
     newest = state.newest

@@ -16,7 +16,10 @@ from airflow_dispatch.supervisor.services import Services
 
 
 async def cancel(services: Services, key: JobKey, *, actor: str, reason: str) -> Record:
-    """Commit the cancel; a job that has an outcome already keeps it, and nothing is committed. [cancel-final]"""
+    """Commit the cancel; a job that has an outcome already keeps it, and nothing is committed.
+
+    [cancel-final]
+    """
     reason = reason[: limits.REASON_CHARS_MAX]
     for _ in range(limits.ACT_TRIES_MAX):
         record = await filing.load(services, key)

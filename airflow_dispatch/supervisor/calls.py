@@ -1,7 +1,9 @@
-"""Making the call of a committed intent, once. The reply is a value; what was not clearly answered is `Unclear`.
+"""Making the call of a committed intent, once. The reply is a value.
 
-An opening is read against the record once more right before it is sent: no Open leaves from a read that saw a cancel.
-[cancel-final]
+What was not clearly answered is `Unclear`.
+
+An opening is read against the record once more right before it is sent: no Open leaves from a read
+that saw a cancel. [cancel-final]
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Putting commits on record: decisions at the revision they were decided from, evidence at whatever it is by now.
+"""Putting commits on record: decisions at the revision they were decided from.
 
-A reply of the store that was lost is resolved by reading: the commit's id is on record or it is not. [no-lock-needed]
+Evidence at whatever it is by now.
+
+A reply of the store that was lost is resolved by reading: the commit's id is on record or it is
+not. [no-lock-needed]
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ async def load(services: Services, key: JobKey) -> Record:
 async def decide(
     services: Services, base: Record, body: Body, *, lease: Lease | None
 ) -> Record | None:
-    """Commit a decision made at `base`; None if something else was committed meanwhile, and then nothing was written."""
+    """Commit a decision made at `base`.
+
+    None if something else was committed meanwhile, and then nothing was written.
+    """
     return await _try(services, base, commit_of(services, body), lease=lease)
 
 
@@ -50,9 +56,12 @@ async def act(services: Services, base: Record, body: Body, *, actor: str) -> Re
 
 
 async def file(services: Services, base: Record, body: Evidence) -> Record:
-    """Merge evidence into the record, whatever its revision is by now; the result may be far from `base`.
+    """Merge evidence into the record, whatever its revision is by now.
 
-    What the record holds already is not committed again. Raises `StoreUnavailable` where it could not be filed: the caller still has it in hand.
+    The result may be far from `base`.
+
+    What the record holds already is not committed again. Raises `StoreUnavailable` where it could
+    not be filed: the caller still has it in hand.
     """
     commit = commit_of(services, body)
     record = base
@@ -64,7 +73,7 @@ async def file(services: Services, base: Record, body: Evidence) -> Record:
             return stored
         record = await load(services, base.state.key)
     raise StoreUnavailable(
-        f"{base.state.key}: evidence met {limits.EVIDENCE_TRIES_MAX} conflicts in a row and was not filed; "
+        f"{base.state.key}: evidence met {limits.EVIDENCE_TRIES_MAX} conflicts and was not filed; "
         "the run goes on and the evidence is gathered again"
     )
 

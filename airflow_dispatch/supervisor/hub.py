@@ -1,14 +1,16 @@
-"""The hub: one Find at a time for all jobs of a process on one cluster. The one place here that uses asyncio.
+"""The hub: one Find at a time for all jobs of a process on one cluster.
 
-A job's `find` gets the first shared answer whose Find *began* after the job asked, never an older one, so that sharing
-changes nothing about what may be judged from it. [evidence-only] Finds of one cluster begin at least `interval_seconds`
-apart. The fetching may die at any line without loss: whoever waits gets the error and asks again.
+The one place here that uses asyncio.
+
+A job's `find` gets the first shared answer whose Find *began* after the job asked, never an older
+one, so that sharing changes nothing about what may be judged from it. [evidence-only] Finds of one
+cluster begin at least `interval_seconds` apart. The fetching may die at any line without loss:
+whoever waits gets the error and asks again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field, replace
 
 from airflow_dispatch.core.identity import JobKey, Mark, ObjectId, TaskKey
@@ -65,10 +67,11 @@ class Hub:
 
     async def _fetch(self) -> None:
         """Answer one batch after the other until nobody waits."""
+        now = asyncio.get_running_loop().time
         while self._waiting is not None:
-            await asyncio.sleep(max(0.0, self._began + self._interval - time.monotonic()))
+            await asyncio.sleep(max(0.0, self._began + self._interval - now()))
             batch, self._waiting = self._waiting, None
-            self._began = time.monotonic()
+            self._began = now()
             try:
                 snapshot = await self._cluster.find(tuple(sorted(batch.tasks)))
             except BaseException as error:
@@ -134,7 +137,10 @@ class Hub:
 
 
 def _tell(answer: asyncio.Future[Snapshot], error: BaseException) -> None:
-    """Hand the error to those who wait; a cancelled fetch is no answer to them, so they are told to ask again."""
+    """Hand the error to those who wait.
+
+    A cancelled fetch is no answer to them, so they are told to ask again.
+    """
     if answer.done():
         return
     if isinstance(error, Exception):

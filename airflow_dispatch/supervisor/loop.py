@@ -1,9 +1,11 @@
-"""`supervise`: one job, pass after pass, under a lease, until it has its outcome and has settled or cannot settle soon.
+"""`supervise`: one job, pass after pass, under a lease.
 
-Whoever does not own the record stands by: it watches the record, claims the lease when that is free, and returns when
-the outcome is there, whoever brought it about. A successor's supervisor drives its predecessors too, under their leases.
-A store or a cluster that does not answer is waited for; what runs goes on meanwhile. Ownership is for liveness only.
-[no-lock-needed]
+Until it has its outcome and has settled or cannot settle soon.
+
+Whoever does not own the record stands by: it watches the record, claims the lease when that is
+free, and returns when the outcome is there, whoever brought it about. A successor's supervisor
+drives its predecessors too, under their leases. A store or a cluster that does not answer is waited
+for; what runs goes on meanwhile. Ownership is for liveness only. [no-lock-needed]
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ OUTAGES = (StoreUnavailable, ClusterUnavailable, ClusterMismatch)
 
 
 async def supervise(services: Services, key: JobKey, *, stop: Stop) -> Record | None:
-    """Supervise until the outcome stands; returns the record then, or None where `stop` was requested."""
+    """Supervise until the outcome stands.
+
+    Returns the record then, or None where `stop` was requested.
+    """
     supervision = _Supervision(services, key, stop)
     while not stop.requested:
         try:
@@ -55,7 +60,10 @@ async def supervise(services: Services, key: JobKey, *, stop: Stop) -> Record | 
 
 @dataclass(slots=True)
 class _Supervision:
-    """Where one supervision stands. Nothing in it outlives the process, nor needs to. [no-state-outside]"""
+    """Where one supervision stands. Nothing in it outlives the process, nor needs to.
+
+    [no-state-outside]
+    """
 
     services: Services
     key: JobKey
@@ -70,7 +78,10 @@ class _Supervision:
     standing_by: str = ""
 
     async def turn(self) -> Record | None:
-        """One round: claim or stand by, drive the predecessors, one pass, wait. A record: the work is done."""
+        """One round: claim or stand by, drive the predecessors, one pass, wait.
+
+        A record: the work is done.
+        """
         if not await self._owns():
             return await self._stand_by()
         passed = await passes.one(self.services, self.key, lease=self.lease, pace=self.pace)
@@ -170,7 +181,10 @@ class _Supervision:
 
 
 async def drive(services: Services, key: JobKey, *, pace: Pace) -> bool:
-    """Move a job that nobody else owns as far as it goes without waiting; whether anything was moved."""
+    """Move a job that nobody else owns as far as it goes without waiting.
+
+    Whether anything was moved.
+    """
     claimed = await services.store.claim(
         key, services.owner, seconds=services.settings.lease_seconds
     )

@@ -1,9 +1,12 @@
-"""One pass: load, heed Airflow, find, file what the Find shows, decide, commit, call, file the reply.
+"""One pass: load, heed Airflow, find, file what the Find shows, decide, commit, call.
 
-Reading comes before looking, so that a judgement from absence never covers what the record learned after the look began.
-A pass ends with its first scheduler call; decisions without a call may follow each other on the same view as long as the
-record moves by our own commits alone. On a conflict the pass ends, and the next one reads and looks again: nothing is
-decided on a newer record with an older view. [evidence-only] [no-lock-needed]
+File the reply.
+
+Reading comes before looking, so that a judgement from absence never covers what the record learned
+after the look began. A pass ends with its first scheduler call; decisions without a call may follow
+each other on the same view as long as the record moves by our own commits alone. On a conflict the
+pass ends, and the next one reads and looks again: nothing is decided on a newer record with an
+older view. [evidence-only] [no-lock-needed]
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ from airflow_dispatch.supervisor.services import Services
 
 @dataclass(slots=True)
 class Pace:
-    """When this process last made which repeatable call. Pace only: losing it costs a repeated stop."""
+    """When this process last made which repeatable call.
+
+    Pace only: losing it costs a repeated stop.
+    """
 
     made: dict[tuple[JobKey, int], float] = field(default_factory=dict)
 
@@ -47,8 +53,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a pass came to. `moved`: the record or the cluster was changed, so look again at once; `step` is None where
-    others moved it, so that nothing could be decided on this view."""
+    """What a pass came to. `moved`: the record or the cluster was changed, so look again at once.
+
+    `step` is None where others moved it, so that nothing could be decided on this view.
+    """
 
     record: Record
     view: View
@@ -69,7 +77,10 @@ class Surroundings:
 
 
 async def one(services: Services, key: JobKey, *, lease: Lease | None, pace: Pace) -> Passed:
-    """One pass over one job. Raises `StoreUnavailable`, `ClusterUnavailable`, `ClusterMismatch` or `LeaseLost`."""
+    """One pass over one job.
+
+    Raises `StoreUnavailable`, `ClusterUnavailable`, `ClusterMismatch` or `LeaseLost`.
+    """
     record, asked = await _heeded(services, await filing.load(services, key))
     earlier = await predecessors_of(services, record)
     views = await _find(services, [record, *earlier])
@@ -93,7 +104,10 @@ async def one(services: Services, key: JobKey, *, lease: Lease | None, pace: Pac
 
 
 async def _heeded(services: Services, record: Record) -> tuple[Record, bool]:
-    """Ask Airflow's rows whether the run is still wanted; commit the cancel if it is not. [follows-the-task]"""
+    """Ask Airflow's rows whether the run is still wanted; commit the cancel if it is not.
+
+    [follows-the-task]
+    """
     task = record.state.key.task
     rows = await services.tasks.read((task,))
     answer = classify(record.state, rows[task])
@@ -124,7 +138,10 @@ async def predecessors_of(services: Services, record: Record) -> list[Record]:
 
 
 async def _find(services: Services, records: list[Record]) -> list[View]:
-    """Look once at each cluster involved, after all the records were loaded; a view for each record."""
+    """Look once at each cluster involved, after all the records were loaded.
+
+    A view for each record.
+    """
     snapshots: dict[str, Snapshot] = {}
     for record in records:
         name = record.state.cluster
@@ -139,18 +156,21 @@ def _view(record: Record, snapshot: Snapshot) -> View:
     if snapshot.fingerprint != record.state.fingerprint:
         raise ClusterMismatch(
             f"{record.state.key} belongs to the cluster {record.state.fingerprint}, but connection "
-            f"{record.state.cluster!r} leads to {snapshot.fingerprint}; whatever runs goes on unseen. "
+            f"{record.state.cluster!r} leads to {snapshot.fingerprint}; what runs goes on unseen. "
             "Point the connection back, or run the supervisor where the run was started"
         )
     return View(snapshot, record.revision)
 
 
 async def _evidence(services: Services, record: Record, view: View) -> tuple[Record, bool]:
-    """File what is new; False if others committed in between, so that the view is too old to decide on."""
+    """File what is new.
+
+    False if others committed in between, so that the view is too old to decide on.
+    """
     shown = sighting.news(record, view)
     if shown is None:
         return record, True
-    story.shown(services.journal, record, shown)
+    story.shown(services.journal, shown)
     filed = await filing.file(services, record, shown)
     return filed, filed.revision == record.revision + 1
 
@@ -181,7 +201,7 @@ async def _decisions(
             case Wait() | Rest():
                 return Passed(record, view, step, moved=record.revision > before)
             case Carry(call=call):
-                story.step(services.journal, record, step)
+                story.step(services.journal, step)
                 await _call(services, record, around, call, pace=pace)
                 return Passed(record, view, step, moved=True)
             case Decide(body=body) | Send(body=body):
@@ -189,7 +209,7 @@ async def _decisions(
                 if decided is None:
                     return Passed(record, view, step, moved=True)
                 record = decided
-                story.step(services.journal, record, step)
+                story.step(services.journal, step)
                 if isinstance(step, Send):
                     call = _committed(record, step)
                     record = await _call(services, record, around, call, pace=pace)
@@ -211,7 +231,10 @@ def _committed(record: Record, step: Send) -> Call:
 async def _call(
     services: Services, record: Record, around: Surroundings, call: Call, *, pace: Pace
 ) -> Record:
-    """Make the call and file its reply at once. Of stops only the receipt's need a reply on record."""
+    """Make the call and file its reply at once.
+
+    Of stops only the receipt's need a reply on record.
+    """
     pace.note(record.state.key, call, services.clock.monotonic())
     reply = await calls.make(services, around.cluster, record, call)
     story.replied(services.journal, call, reply)

@@ -1,8 +1,10 @@
-"""`resolve`: which record a try of a task supervises. Finds the open one, adopts it, or makes the next generation.
+"""`resolve`: which record a try of a task supervises.
 
-A trigger may be started for a try that is long over, or twice, or after the next try has begun; so nothing is made
-before Airflow's rows say that this very try is the current one. [follows-the-task] The worker knows nothing of this: if
-it dies, no record exists, and no run.
+Finds the open one, adopts it, or makes the next generation.
+
+A trigger may be started for a try that is long over, or twice, or after the next try has begun; so
+nothing is made before Airflow's rows say that this very try is the current one. [follows-the-task]
+The worker knows nothing of this: if it dies, no record exists, and no run.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ class Try:
 
 
 async def resolve(services: Services, asking: Try, job: Job) -> Record:
-    """The record that the try supervises from now on; raises `NotCurrent` or `JobRefused` without making any."""
+    """The record that the try supervises from now on.
+
+    Raises `NotCurrent` or `JobRefused` without making any.
+    """
     for _ in range(limits.ACT_TRIES_MAX):
         record = await _resolved(services, asking, job)
         if record is not None:
@@ -81,7 +86,7 @@ def _binding(asking: Try, row: TaskRow) -> Binding:
     """The row as a binding; raises `NotCurrent` unless the row is of this very try."""
     if row.deployment != asking.task.deployment:
         raise NotCurrent(
-            f"{asking.task}: the database that was read is not this deployment's; nothing was launched"
+            f"{asking.task}: the database read is not this deployment's; nothing was launched"
         )
     current = (row.ti_id, row.try_number) == (
         asking.ti_id,
@@ -90,7 +95,8 @@ def _binding(asking: Try, row: TaskRow) -> Binding:
     if not current or row.dag_run_id is None:
         raise NotCurrent(
             f"{asking.task}: try {asking.try_number} is not the current one any more "
-            f"(the task instance is {row.state or 'waiting'}, try {row.try_number}); nothing was launched for it"
+            f"(the task instance is {row.state or 'waiting'}, try {row.try_number}); "
+            "nothing was launched for it"
         )
     return Binding(
         dag_run_id=row.dag_run_id,
@@ -112,7 +118,8 @@ async def _make(
     capabilities = await cluster.probe(create=True)
     if job.unmatched is Unmatched.AUTO and not capabilities.start_bounded:
         raise JobRefused(
-            f"unmatched='auto' needs a bound on start calls, which {job.cluster} has not; use 'manual'"
+            f"unmatched='auto' needs a bound on start calls, which {job.cluster} has not; "
+            "use 'manual'"
         )
     begun = Begun(key, job, binding, capabilities.fingerprint, predecessor)
     answer = await services.store.create(filing.commit_of(services, begun))

@@ -1,4 +1,8 @@
-"""What a supervisor is given: the ports, its name, and how patient it is."""
+"""What a supervisor is given: the ports, its name in leases and commits, and how patient it is.
+
+All of it is passed in, from the surface in production and from a test or a simulator elsewhere;
+nothing in the supervisor reaches for a clock, a connection or an option by itself.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,10 @@ class Clusters(Protocol):
         ...
 
     async def capabilities(self, name: str) -> Capabilities:
-        """What it was found able to do, probed when first asked and kept; raises `ClusterUnavailable`."""
+        """What it was found able to do, probed when first asked and kept.
+
+        Raises `ClusterUnavailable`.
+        """
         ...
 
 
@@ -65,5 +72,8 @@ class Services:
     tasks: Tasks
     journal: Journal
     owner: str
-    """Who we are in leases and commits, such as `triggerer@host:pid`; for people and for liveness only."""
+    """Who we are in leases and commits, such as `triggerer@host:pid`.
+
+    For people and for liveness only.
+    """
     settings: Settings = field(default_factory=Settings)

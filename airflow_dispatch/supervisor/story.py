@@ -1,4 +1,6 @@
-"""The story of a run in lines for people: what was decided and why, what was seen, what the cluster answered.
+"""The story of a run in lines for people: what was decided and why, what was seen.
+
+What the cluster answered.
 
 Everything is told after it is on record, so that the log never claims more than the record holds.
 """
@@ -38,7 +40,6 @@ from airflow_dispatch.core.record import (
     Open,
     Outcome,
     OutcomeState,
-    Record,
     Refused,
     Reply,
     Start,
@@ -51,7 +52,7 @@ from airflow_dispatch.core.steps import WAITS, Carry, Decide, Rest, Send, Step, 
 from airflow_dispatch.ports.journal import Journal, Level
 
 
-def step(journal: Journal, record: Record, taken: Step) -> None:
+def step(journal: Journal, taken: Step) -> None:
     """Tell a step that was just committed (or a stop about to be repeated)."""
     match taken:
         case Decide(body=body) | Send(body=body):
@@ -73,7 +74,7 @@ def waits(journal: Journal, wait: Wait) -> None:
         journal.tell(Level.INFO, f"Waiting for {meaning.text}{detail}{held}.")
 
 
-def shown(journal: Journal, record: Record, sighted: Sighted) -> None:
+def shown(journal: Journal, sighted: Sighted) -> None:
     """Tell what a Find newly showed."""
     for sight in sighted.objects:
         journal.tell(Level.INFO, sight_sentence(sight))
@@ -85,17 +86,19 @@ def replied(journal: Journal, call: Call, reply: Reply) -> None:
     journal.tell(level, reply_sentence(call.intent, reply))
 
 
-def sentence(body: Body) -> str:
+def sentence(body: Body) -> str:  # noqa: C901 - one case for each body of a closed union
     """One commit in words; the command line's history uses it too."""
     match body:
         case Begun():
-            return f"The record begins: generation {body.key.generation} on cluster {body.job.cluster}."
+            return f"Generation {body.key.generation} begins, on cluster {body.job.cluster}."
         case Authorized():
             return f"Submission {body.number} is authorized."
         case Intended():
             return intent_sentence(body.intent)
         case Chosen():
-            return f"{_short(body.object)} is the one object of submission {body.submission} that may run."
+            return (
+                f"{_short(body.object)} is the one that may run for submission {body.submission}."
+            )
         case Retired():
             return f"{_short(body.object)} will never run: {body.reason}."
         case NeverLanded():
@@ -109,7 +112,9 @@ def sentence(body: Body) -> str:
                 f"{_short(body.object)} is not found any more; whether it still runs is not known."
             )
         case OpenedOutside():
-            return f"The gate of {_short(body.object)} was opened outside; it might have been opened, so it goes on."
+            return (
+                f"{_short(body.object)} was opened outside at a time when it might be; it goes on."
+            )
         case Concluded():
             return outcome_sentence(body.outcome)
         case Quieted():
@@ -132,7 +137,7 @@ def intent_sentence(intent: Intent) -> str:
     """A call about to be made, in words."""
     match intent:
         case Start():
-            return f"Starting attempt {intent.attempt} of submission {intent.submission}, behind its gate."
+            return f"Starting attempt {intent.attempt} of submission {intent.submission}, gated."
         case Open():
             return f"Opening the gate of {_short(intent.object)} (permit {intent.permit.number})."
         case Stop():

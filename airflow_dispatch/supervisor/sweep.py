@@ -1,7 +1,7 @@
 """`sweep`: look after the jobs that no supervisor owns. The daemon is this in a loop.
 
-With neither a live trigger nor this, a cancelled run burns on until the cluster's own limit: `check` and the status warn.
-[follows-the-task] [nothing-forgotten]
+With neither a live trigger nor this, a cancelled run burns on until the cluster's own limit:
+`check` and the status warn. [follows-the-task] [nothing-forgotten]
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from airflow_dispatch.supervisor.services import Services
 
 @dataclass(slots=True)
 class Swept:
-    """What one sweep came to: jobs looked at, moved on, and those that could not be, with the reason."""
+    """What one sweep came to: jobs looked at, moved on, and those that could not be.
+
+    With the reason.
+    """
 
     seen: int = 0
     moved: int = 0

@@ -1,7 +1,10 @@
-"""The run's own output, told to the journal while it runs and to its end after it: bounded, restartable.
+"""The run's own output, told to the journal while it runs and to its end after it: bounded.
 
-Where to read on is kept in this process only: a supervisor that takes over tells the output from the start again, into
-a log of its own. Output is for people; nothing is decided on it, and a piece that cannot be read now is read later.
+Restartable.
+
+Where to read on is kept in this process only: a supervisor that takes over tells the output from
+the start again, into a log of its own. Output is for people; nothing is decided on it, and a piece
+that cannot be read now is read later.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ class Tail:
     cut: bool = False
 
     async def tell(self, services: Services, record: Record) -> None:
-        """Tell what is new, up to `limits.OUTPUT_CHUNKS_PER_PASS` pieces; more comes with the next pass."""
+        """Tell what is new, up to `limits.OUTPUT_CHUNKS_PER_PASS` pieces.
+
+        More comes with the next pass.
+        """
         wanted = _runs(record)
         if wanted is None:
             return
