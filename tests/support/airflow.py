@@ -1,7 +1,10 @@
-"""A real Airflow for tests: its components as processes of ours, on loopback, ended by their process group.
+"""A real Airflow for tests: its components as processes of ours, on loopback.
 
-Components are started singly (API server, scheduler, DAG processor, triggerer), so that a test can kill one of them and
-start it again. Everything lives in one folder; nothing of the caller's own Airflow configuration is inherited.
+Ended by their process group.
+
+Components are started singly (API server, scheduler, DAG processor, triggerer), so that a test can
+kill one of them and start it again. Everything lives in one folder; nothing of the caller's own
+Airflow configuration is inherited.
 """
 
 from __future__ import annotations
@@ -48,7 +51,10 @@ def until(what: str, look: Callable[[], T | None], *, seconds: float) -> T:
 
 @dataclass
 class AirflowBed:
-    """One Airflow installation with its processes. `database` is a SQLAlchemy URL as Airflow takes it."""
+    """One Airflow installation with its processes.
+
+    `database` is a SQLAlchemy URL as Airflow takes it.
+    """
 
     home: Path
     dags: Path
@@ -65,8 +71,15 @@ class AirflowBed:
 
     def environment(self) -> dict[str, str]:
         """The environment of every component: only ours, no AIRFLOW variable of the caller."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "DISPATCH", "_AIRFLOW"))}
-        local = {"conn_type": "dispatch_local", "extra": {"run_root": str(self.home / "runs"), "slots": 8}}
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("AIRFLOW", "DISPATCH", "_AIRFLOW"))
+        }
+        local = {
+            "conn_type": "dispatch_local",
+            "extra": {"run_root": str(self.home / "runs"), "slots": 8},
+        }
         settings = {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
@@ -91,11 +104,15 @@ class AirflowBed:
             "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
             "AIRFLOW_CONN_DISPATCH_LOCAL_DEFAULT": json.dumps(local),
             "AIRFLOW_CONN_NOT_DISPATCH": json.dumps({"conn_type": "http", "host": "127.0.0.1"}),
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
+            "PATH": os.pathsep.join(
+                [str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]
+            ),
         }
         return {**kept, **settings, **self.extra}
 
-    def command(self, *words: str, check: bool = True, timeout: float = 180) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, *words: str, check: bool = True, timeout: float = 180
+    ) -> subprocess.CompletedProcess[str]:
         """One call of the `airflow` command line."""
         done = subprocess.run(
             [str(Path(sys.executable).with_name("airflow")), *words],
@@ -106,11 +123,16 @@ class AirflowBed:
             stdin=subprocess.DEVNULL,
         )
         if check and done.returncode:
-            raise AssertionError(f"airflow {' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+            raise AssertionError(
+                f"airflow {' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+            )
         return done
 
     def start(self, component: str, *words: str) -> None:
-        """Start a component in a process group of its own; its output goes to a file in the home folder."""
+        """Start a component in a process group of its own.
+
+        Its output goes to a file in the home folder.
+        """
         with (self.home / f"{component}.out").open("ab") as out:
             self.processes[component] = subprocess.Popen(
                 [str(Path(sys.executable).with_name("airflow")), *(words or (component,))],
@@ -201,12 +223,18 @@ class AirflowBed:
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
         """The task instance as the API shows it."""
         tail = f"/{map_index}" if map_index >= 0 else ""
-        found: dict[str, Any] = self.api("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}{tail}")
+        found: dict[str, Any] = self.api(
+            "GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}{tail}"
+        )
         return found
 
     def mark_task(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """Mark a task instance as `success` or `failed`."""
-        self.api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": state})
+        self.api(
+            "PATCH",
+            f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}",
+            {"new_state": state},
+        )
 
     def mark_run(self, dag_id: str, run_id: str, state: str) -> None:
         """Mark a DAG run as `success` or `failed`."""
@@ -227,7 +255,9 @@ class AirflowBed:
         """The task's log of one try as the UI gets it, as text."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
         content = self.api("GET", path)["content"]
-        return "\n".join(line if isinstance(line, str) else str(line.get("event", line)) for line in content)
+        return "\n".join(
+            line if isinstance(line, str) else str(line.get("event", line)) for line in content
+        )
 
     def show(self, dag_id: str, run_id: str, task_id: str, *words: str) -> Any:
         """`airflow dispatch show -o json` of the task's newest record."""

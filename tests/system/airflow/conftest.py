@@ -1,0 +1,75 @@
+"""One real Airflow on a real PostgreSQL for all system tests of this folder.
+
+And accounts of what truly ran.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.airflow import AirflowBed
+from tests.support.postgres import PostgresServer
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[2] / "dags_examples"
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the runs of one test wrote about themselves."""
+
+    path: Path
+
+    def lines(self, word: str) -> list[list[str]]:
+        """The lines that begin with the word, split."""
+        if not self.path.exists():
+            return []
+        lines = [line.split() for line in self.path.read_text().splitlines()]
+        return [line for line in lines if line and line[0] == word]
+
+    def pid(self) -> int:
+        """The process of the latest start; 0 before any."""
+        starts = self.lines("START")
+        return int(starts[-1][1]) if starts else 0
+
+
+def alive(pid: int) -> bool:
+    """Whether a process of that id runs (a zombie does not)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    """An account for one test; nothing overlapped by its end."""
+    kept = Account(tmp_path / "account")
+    yield kept  # type: ignore[misc]  # a fixture that checks after the test
+    assert kept.lines("OVERLAP") == []
+
+
+@pytest.fixture(scope="session")
+def airflow_bed(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+) -> Iterator[AirflowBed]:
+    """Scheduler, DAG processor, triggerer and API server, on a database of their own."""
+    home = tmp_path_factory.mktemp("airflow")
+    dags = home / "dags"
+    shutil.copytree(HERE / "dags", dags)
+    shutil.copy(EXAMPLES / "digits_dag.py", dags)
+    shutil.copytree(EXAMPLES / "digits", dags / "digits")
+    bed = AirflowBed(home, dags, postgres_server.create_database("airflow_system"))
+    try:
+        bed.up()
+        yield bed
+    finally:
+        for component in list(bed.processes):
+            bed.kill(component, signal.SIGTERM)
