@@ -9,6 +9,7 @@ Airflow configuration is inherited.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -121,10 +122,11 @@ class AirflowBed:
             text=True,
             timeout=timeout,
             stdin=subprocess.DEVNULL,
+            check=False,
         )
         if check and done.returncode:
             raise AssertionError(
-                f"airflow {' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+                f"airflow {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
             )
         return done
 
@@ -147,10 +149,8 @@ class AirflowBed:
     def kill(self, component: str, with_signal: int = signal.SIGKILL) -> None:
         """End a component and all that it forked, which is our own process group."""
         process = self.processes.pop(component)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, with_signal)
-        except ProcessLookupError:
-            pass
         try:
             process.wait(timeout=30)
         except subprocess.TimeoutExpired:
@@ -253,7 +253,8 @@ class AirflowBed:
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> str:
         """The task's log of one try as the UI gets it, as text."""
-        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
+        instance = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+        path = f"{instance}/logs/{try_number}?full_content=true"
         content = self.api("GET", path)["content"]
         return "\n".join(
             line if isinstance(line, str) else str(line.get("event", line)) for line in content

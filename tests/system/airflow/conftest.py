@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.postgres import PostgresServer
 
 from tests.support.airflow import AirflowBed
-from tests.support.postgres import PostgresServer
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "dags_examples"

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from types import FrameType
 
 
@@ -28,7 +29,7 @@ def main() -> int:
     generation = os.environ["DISPATCH_GENERATION"]
 
     def tell(*words: object) -> None:
-        with open(asked.account, "a", encoding="utf-8") as account:
+        with Path(asked.account).open("a", encoding="utf-8") as account:
             account.write(" ".join(map(str, words)) + "\n")
 
     def end(how: str) -> None:
@@ -38,7 +39,7 @@ def main() -> int:
         end("warned")
         sys.exit(143)
 
-    with open(asked.account + ".lock", "w", encoding="utf-8") as lock:
+    with Path(asked.account + ".lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -49,9 +50,10 @@ def main() -> int:
         count = 0
         while time.monotonic() < until:
             count += 1
-            print(f"working, beat {count}", flush=True)
+            sys.stdout.write(f"working, beat {count}\n")
+            sys.stdout.flush()
             time.sleep(0.25)
-        with open(os.environ["DISPATCH_RESULT"], "w", encoding="utf-8") as result:
+        with Path(os.environ["DISPATCH_RESULT"]).open("w", encoding="utf-8") as result:
             result.write(f'{{"beats": {count}}}')
         end("ran out")
     return asked.exit_first if asked.exit_first and generation == "1" else asked.exit
