@@ -1,0 +1,1 @@
+"""Hooks, which give connection types their place in Airflow's forms."""
