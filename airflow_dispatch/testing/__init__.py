@@ -1,0 +1,1 @@
+"""What tests of other packages may use too: doubles of the ports, and their conformance suites."""
