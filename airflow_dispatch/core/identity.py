@@ -20,8 +20,9 @@ ObjectId."""
 
 def digest_of(*parts: str | int) -> str:
     """The sha256 (64 hex digits) of the parts; different tuples of parts give different text."""
-    text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+    # Not as ASCII: JSON would write the two halves of a surrogate pair like the one sign.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -110,6 +110,7 @@ class Job:
         _check_script(self.script)
         _check_env(self.env)
         _no_nul("workdir", self.workdir)
+        _encoded("workdir", self.workdir)
         _within("time_limit in seconds", self.time_limit_seconds, 1, limits.DURATION_SECONDS_MAX)
         _within("grace in seconds", self.grace_seconds, 0, limits.GRACE_SECONDS_MAX)
         if self.start_within_seconds is not None:

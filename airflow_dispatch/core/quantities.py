@@ -44,27 +44,28 @@ def memory_bytes(field: str, value: object) -> int:
     unit = MEMORY_UNITS.get(match[2])
     if unit is None:
         raise InvalidJob(f"{field}={value!r}: unknown unit {match[2]!r}; use one of {units}")
-    amount = int(float(match[1]) * unit)
+    amount = float(match[1]) * unit
     if not limits.MEMORY_BYTES_MIN <= amount <= limits.MEMORY_BYTES_MAX:
         raise InvalidJob(
-            f"{field}={value!r} is {amount} bytes; it must lie between 1MiB and 1024TiB"
+            f"{field}={value!r} is {amount:.0f} bytes; it must lie between 1MiB and 1024TiB"
         )
-    return amount
+    return int(amount)
 
 
 def duration_seconds(field: str, value: object) -> int:
     """Whole seconds from a number, a timedelta or text as `"90m"`; raises `InvalidJob`."""
+    seconds: float
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = float(value)
+        seconds = value
     elif isinstance(value, str):
         seconds = _parsed_duration(field, value.strip())
     else:
         raise InvalidJob(
             f'{field}={value!r} is not a duration; give seconds, a timedelta or text as "90m"'
         )
-    if not math.isfinite(seconds) or not 1 <= seconds <= limits.DURATION_SECONDS_MAX:
+    if not 1 <= seconds <= limits.DURATION_SECONDS_MAX:  # Not true of what is no number, either.
         raise InvalidJob(f"{field}={value!r} must lie between 1 second and 366 days")
     return math.ceil(seconds)
 
