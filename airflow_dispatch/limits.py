@@ -49,3 +49,39 @@ PAGE_ROWS_MAX = 500
 # Output of a run in the task's log.
 OUTPUT_CHUNKS_PER_PASS = 16
 OUTPUT_BYTES_MAX = 8 << 20
+
+# The record store. A stalled supervisor must not keep a row locked for others.
+STORE_POOL_SIZE = 4
+STORE_POOL_WAIT_SECONDS = 10
+STORE_CONNECT_SECONDS = 10
+STORE_COMMAND_SECONDS = 20
+STORE_LOCK_SECONDS = 10
+STORE_IDLE_SECONDS = 15
+"""A transaction of ours that sends nothing for so long is rolled back by PostgreSQL."""
+STORE_RECYCLE_SECONDS = 1_800
+SQLITE_BUSY_SECONDS = 30
+JOBS_CACHED_CHARS_MAX = 16 << 20
+"""Job descriptions that a store keeps decoded, counted as they are written."""
+TASKS_PER_READ_MAX = 100
+"""Task instances that one statement asks for."""
+
+# The local cluster.
+LOCAL_CALL_BOUND_SECONDS = 5
+"""A call to it has landed, or never will, this long after its deadline."""
+LOCAL_SLOTS_MAX = 10_000
+LOCAL_POLL_SECONDS_MIN = 0.02
+LOCAL_POLL_SECONDS_MAX = 0.2
+LOCAL_FREE_BYTES_MIN = 16 << 20
+"""Free space that a launch needs in the run root."""
+LOCAL_LEFTOVER_SECONDS = 2
+"""From the warning to the kill of processes that a run leaves behind when its command ends."""
+LOCAL_RECORD_BYTES_MAX = 64 << 10
+"""Of one small file: an entry, a permit, an exit record."""
+LOCAL_SPEC_BYTES_MAX = 256 << 20
+"""What a shim is told when it is started, script and environment included."""
+LOCAL_ENVIRON_BYTES_MAX = 8 << 20
+"""Of one process's environment, read to look for a mark."""
+LOCAL_STAMPS_MAX = 10_000
+"""Tasks for which a cluster remembers what its last Find saw, to wake watches early."""
+PERMIT_STARTS_MAX = 1_000
+"""Start counts of one permit."""
