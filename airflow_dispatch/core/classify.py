@@ -66,7 +66,6 @@ class Answer:
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 PRESENT = frozenset({"deferred", "scheduled", "queued", "running"})
-BETWEEN_TRIES = frozenset({"up_for_retry", "up_for_reschedule"})
 RESTARTING = "restarting"
 
 
@@ -81,7 +80,7 @@ def classify(state: State, row: TaskRow) -> Answer:
     if row.state in FINISHED and state.outcome is None:
         return Answer(Wish.CANCEL, f"the task instance is {row.state}")
     if _same_try(state.binding, row):
-        return _same(row)
+        return _same(state, row)
     return _other_try(state, row)
 
 
@@ -100,8 +99,8 @@ def _same_try(binding: Binding, row: TaskRow) -> bool:
     return (binding.ti_id, binding.try_number) == (row.ti_id, row.try_number)
 
 
-def _same(row: TaskRow) -> Answer:
-    if row.state == RESTARTING:
+def _same(state: State, row: TaskRow) -> Answer:
+    if row.state == RESTARTING and not _reattaches(state):
         return Answer(Wish.CANCEL, "the task was cleared while a worker had it")
     return Answer(Wish.KEEP, f"the task instance is {row.state or 'waiting'}")
 
@@ -109,14 +108,18 @@ def _same(row: TaskRow) -> Answer:
 def _other_try(state: State, row: TaskRow) -> Answer:
     """A row with another id or try number: cleared, or carried on by another try."""
     if _was_cleared(state.binding, row):
-        reattach = state.binding.on_clear is OnClear.REATTACH and state.outcome is None
-        if not reattach:
+        if not _reattaches(state):
             return Answer(Wish.CANCEL, "the task was cleared")
     elif state.outcome is not None and state.outcome.state is not OutcomeState.SUCCEEDED:
         return Answer(Wish.CANCEL, "the run has ended without success and the task tries again")
     if row.state in PRESENT:
         return Answer(Wish.ADOPT, f"try {row.try_number} of the task carries on with this run")
     return Answer(Wish.KEEP, f"the task instance is {row.state or 'waiting for its next try'}")
+
+
+def _reattaches(state: State) -> bool:
+    """Whether a clear leaves the run to the next try: one that is still open, where asked for."""
+    return state.binding.on_clear is OnClear.REATTACH and state.outcome is None
 
 
 def _was_cleared(binding: Binding, row: TaskRow) -> bool:
