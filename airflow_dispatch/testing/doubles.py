@@ -1,8 +1,9 @@
 """Doubles of the small ports, for tests that say exactly what happens.
 
-Nothing here is random, waits, or reads a clock. `ManualClock` moves when it is told to (or by what is slept), `CountingTokens` count, `GivenTasks` answer
-with the rows they were given, `Lines` keeps the story. With `stores.memory.MemoryStore` and
-`testing.memory_cluster.MemoryCluster` they make a whole world.
+Nothing here is random, waits, or reads a clock. `ManualClock` moves when it is told to (or by what
+is slept), `CountingTokens` count, `GivenTasks` answer with the rows they were given, `Lines` keeps
+the story. With `stores.memory.MemoryStore` and `testing.memory_cluster.MemoryCluster` they make a
+whole world.
 """
 
 from __future__ import annotations
