@@ -96,13 +96,11 @@ def _fold(state: State, commit: Commit, revision: int) -> State:  # noqa: C901 -
         case Chosen():
             return _chosen(state, body)
         case Retired():
-            return _object(
-                state, body.object, lambda o: replace(o, retired=o.retired or body.reason)
-            )
+            return _retired(state, body)
         case NeverLanded():
             return _attempt(state, body)
         case Gone():
-            return _object(state, body.object, lambda o: replace(o, gone_at=body.began))
+            return _gone(state, body)
         case Lost():
             return _object(
                 state,
@@ -154,11 +152,8 @@ def _intended(state: State, body: Intended, revision: int) -> State:
     match body.intent:
         case Start():
             return _attempted(state, body.intent, body.number)
-        case Open(object=opened, permit=permit):
-            ensure(state.outcome is None, "no gate is opened after an outcome [cancel-final]")
-            ensure(state.object(opened) is not None, "only a known object is opened")
-            known = (opened, permit) in state.permits
-            return state if known else replace(state, permits=(*state.permits, (opened, permit)))
+        case Open():
+            return _permitted(state, body.intent)
         case Stop() | StopJob() | Withdraw():
             return state
         case _:
@@ -181,6 +176,32 @@ def _repeats(new: Intended, old: Call) -> bool:
             return False
 
 
+def _permitted(state: State, opening: Open) -> State:
+    wanted, permit, newest = state.object(opening.object), opening.permit, state.newest
+    ensure(state.outcome is None, "no gate is opened after an outcome [cancel-final]")
+    if wanted is None or newest is None or newest.canonical != wanted.id:
+        raise InvariantBroken("only the canonical object of the newest submission is opened")
+    ensure(
+        not any(
+            i.started for i in wanted.incarnations if permit.first <= i.start_count <= permit.last
+        ),
+        "a permit never covers a start that was seen",
+    )
+    earlier = [known for owner, known in state.permits if owner == wanted.id]
+    if permit in earlier:
+        return state
+    ensure(permit.number == len(earlier) + 1, "permits of an object are numbered without gaps")
+    decided = [
+        call.intent.permit
+        for call in state.calls
+        if isinstance(call.intent, Withdraw)
+        and call.intent.object == wanted.id
+        and isinstance(call.reply, Decided)
+    ]
+    ensure(all(known in decided for known in earlier), "a permit is decided before the next one")
+    return replace(state, permits=(*state.permits, (wanted.id, permit)))
+
+
 def _attempted(state: State, start: Start, call: int) -> State:
     ensure(state.outcome is None, "nothing is started after an outcome [cancel-final]")
     newest = state.newest
@@ -197,13 +218,40 @@ def _chosen(state: State, body: Chosen) -> State:
         raise InvariantBroken("a superseded submission gets no canonical object [authorized-only]")
     ensure(newest.canonical is None, "the canonical object is chosen once")
     found = state.object(body.object)
-    ensure(found is not None and not found.retired, "the canonical object is known and not retired")
+    if found is None or found.retired:
+        raise InvariantBroken("the canonical object is known and not retired")
+    ensure(
+        found.mark.submission == body.submission and state.knows(found.mark),
+        "the canonical object is of an attempt of its submission [authorized-only]",
+    )
     return replace(
         state, submissions=(*state.submissions[:-1], replace(newest, canonical=body.object))
     )
 
 
+def _retired(state: State, body: Retired) -> State:
+    canonical = any(submission.canonical == body.object for submission in state.submissions)
+    ensure(not canonical, "a canonical object is stopped where it must not run, never retired")
+    return _object(state, body.object, lambda o: replace(o, retired=o.retired or body.reason))
+
+
+def _gone(state: State, body: Gone) -> State:
+    known = state.object(body.object)
+    ensure(
+        known is None or not known.started,
+        "what was seen started is at most lost, never gone [evidence-only]",
+    )
+    return _object(state, body.object, lambda o: replace(o, gone_at=body.began))
+
+
 def _attempt(state: State, body: NeverLanded) -> State:
+    made = any(
+        (submission.number, attempt.number) == (body.submission, body.attempt)
+        for submission in state.submissions
+        for attempt in submission.attempts
+    )
+    ensure(made, f"the record knows no attempt {body.attempt} of submission {body.submission}")
+
     def closed(submission: Submission) -> Submission:
         if submission.number != body.submission:
             return submission
