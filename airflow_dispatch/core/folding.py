@@ -49,6 +49,7 @@ from airflow_dispatch.core.record import (
     Outcome,
     OutcomeState,
     Record,
+    Refused,
     Reply,
     Start,
     State,
@@ -282,8 +283,23 @@ def _sighted(state: State, body: Sighted, revision: int) -> State:
         state = _known(state, sight.id, sight.mark, revision)
         if state.quiet_at is not None and not sight.idle and body.began > state.quiet_at:
             state = _stirred(state)
-        state = _object(state, sight.id, partial(join_sight, sight=sight, began=body.began))
+        state = _learned(state, sight.id, partial(join_sight, sight=sight, began=body.began))
     return state
+
+
+def _learned(state: State, wanted: ObjectId, change: Callable[[ObjectState], ObjectState]) -> State:
+    """The state with more facts about an object; a start that it did not know of stirs it.
+
+    However late the fact is: what was judged quiet was judged without that start.
+    """
+    before = state.object(wanted)
+    state = _object(state, wanted, change)
+    return state if _starts(before) == _starts(state.object(wanted)) else _stirred(state)
+
+
+def _starts(known: ObjectState | None) -> tuple[tuple[int, bool], ...]:
+    incarnations = () if known is None else known.incarnations
+    return tuple((incarnation.start_count, incarnation.started) for incarnation in incarnations)
 
 
 def join_sight(known: ObjectState, sight: Sight, began: datetime) -> ObjectState:
@@ -313,10 +329,9 @@ def _joined(
 
 
 def _replied(state: State, body: Replied, revision: int) -> State:
+    ensure(body.call <= state.calls_made, f"call {body.call} of this record was never made")
     call = state.call(body.call)
-    if (
-        call is None
-    ):  # The call was over and its repetition dropped it: the late answer says nothing more.
+    if call is None:  # It was over, and its repetition dropped it: the answer says nothing more.
         return state
     kept = _clearer(call.reply, body.reply)
     if kept != call.reply:
@@ -332,7 +347,7 @@ def _replied(state: State, body: Replied, revision: int) -> State:
             return _object(state, made, lambda o: replace(o, born_open=o.born_open or not gated))
         case (Decided(starts=starts), Withdraw(object=asked)):
             began = tuple(Incarnation(count, started=True) for count, started in starts if started)
-            return _object(
+            return _learned(
                 state, asked, lambda o: replace(o, incarnations=_joined(o.incarnations, began))
             )
         case _:
@@ -341,9 +356,14 @@ def _replied(state: State, body: Replied, revision: int) -> State:
 
 def _clearer(old: Reply | None, new: Reply) -> Reply:
     """Of two replies to one call the one that says more; ties by their text, whatever the order."""
-    if old is None:
-        return new
-    return max(old, new, key=lambda reply: (not isinstance(reply, (Unclear, NotSent)), str(reply)))
+    return new if old is None else max(old, new, key=lambda reply: (_clearness(reply), str(reply)))
+
+
+def _clearness(reply: Reply) -> int:
+    """No answer, a refusal, an answer: a stop may be refused before it is taken."""
+    if isinstance(reply, (Unclear, NotSent)):
+        return 0
+    return 1 if isinstance(reply, Refused) else 2
 
 
 def _known(state: State, wanted: ObjectId, mark: Mark, revision: int) -> State:

@@ -175,8 +175,8 @@ class ObjectState:
 
     @property
     def gone(self) -> bool:
-        """Judged gone, and not shown by any later Find on record."""
-        return _after(self.gone_at, self.shown_at)
+        """Judged gone, not shown by any later Find on record, and not known to have started."""
+        return _after(self.gone_at, self.shown_at) and not self.started
 
     @property
     def lost(self) -> bool:
