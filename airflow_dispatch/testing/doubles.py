@@ -8,6 +8,7 @@ whole world.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -23,10 +24,14 @@ BEGINNING = datetime(2030, 1, 1, tzinfo=timezone.utc)
 
 
 class ManualClock:
-    """A clock that only `advance` and `sleep` move; `slept` hears of each sleep."""
+    """A clock that only `advance` and `sleep` move."""
 
-    def __init__(self, slept: Callable[[float], None] | None = None) -> None:
+    def __init__(self) -> None:
         self._now = BEGINNING
+        self._slept: Callable[[float], None] | None = None
+
+    def on_sleep(self, slept: Callable[[float], None]) -> None:
+        """Call this with the seconds of each sleep, so that another clock can follow."""
         self._slept = slept
 
     def now(self) -> datetime:
@@ -38,10 +43,11 @@ class ManualClock:
         return (self._now - BEGINNING) / timedelta(seconds=1)
 
     async def sleep(self, seconds: float) -> None:
-        """Pass the time at once."""
+        """Pass the time at once; others get their turn."""
         self.advance(seconds)
         if self._slept is not None:
             self._slept(seconds)
+        await asyncio.sleep(0)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

@@ -1,0 +1,178 @@
+"""Supervision as a whole.
+
+Leases, standing by, outages, stopping, settling in time, the run's output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from airflow_dispatch.core.record import Phase, Record
+from airflow_dispatch.core.view import CallKind
+from airflow_dispatch.supervisor.loop import supervise
+from airflow_dispatch.supervisor.passes import Pace
+from airflow_dispatch.supervisor.services import Stop
+from airflow_dispatch.supervisor.sweep import sweep
+from tests.unit.supervisor.bench import Bench, key
+
+TURNS_MAX = 5_000
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A world in which nothing has happened yet; what is slept passes on the cluster too."""
+    bench = Bench()
+    bench.clock.on_sleep(bench.cluster.advance)
+    return bench
+
+
+async def until(
+    condition: Callable[[], object], meanwhile: Callable[[], None] = lambda: None
+) -> None:
+    """Let the supervisions go on until the condition holds; `meanwhile` happens at each turn."""
+    for _ in range(TURNS_MAX):
+        if condition():
+            return
+        meanwhile()
+        await asyncio.sleep(0)
+    raise AssertionError("it never came about")
+
+
+def supervision(bench: Bench, owner: str, stop: Stop | None = None) -> asyncio.Task[Record | None]:
+    """One supervisor at work."""
+    return asyncio.create_task(supervise(bench.services(owner), key(), stop=stop or Stop()))
+
+
+def runs(bench: Bench) -> bool:
+    """Whether something runs."""
+    return any(held.phase is Phase.RUNNING for held in bench.cluster.objects.values())
+
+
+async def finished(bench: Bench, task: asyncio.Task[Record | None]) -> Record:
+    """The record that a supervision ended with; time passes until then."""
+    for _ in range(TURNS_MAX):
+        if task.done():
+            break
+        await asyncio.sleep(0)
+        bench.pass_time(0.1)
+    record = await task
+    assert record is not None
+    return record
+
+
+async def test_a_supervision_ends_with_a_settled_record(bench: Bench) -> None:
+    """It returns the outcome after settling, with the story told and the lease given back."""
+    await bench.made()
+    task = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    bench.cluster.run_ends(bench.only().id)
+    record = await finished(bench, task)
+    assert record.state.settled_revision
+    assert "Outcome: succeeded" in bench.lines.text
+    assert await bench.store.owner(key()) is None
+
+
+async def test_one_works_while_the_other_stands_by(bench: Bench) -> None:
+    """Two supervisors of one job: one start, one open, and both return the outcome."""
+    await bench.made()
+    tasks = [supervision(bench, owner) for owner in ("a", "b")]
+    await until(lambda: runs(bench))
+    bench.cluster.run_ends(bench.only().id)
+    records = [await finished(bench, task) for task in tasks]
+    assert {str(r.state.outcome) for r in records} == {"succeeded"}
+    kinds = [kind for kind, _ in bench.cluster.calls]
+    assert (kinds.count(CallKind.START), kinds.count(CallKind.OPEN)) == (1, 1)
+    assert "standing by" in bench.lines.text
+
+
+async def test_a_dead_owner_is_succeeded_after_its_lease(bench: Bench) -> None:
+    """Power cut of the owner: the one who stood by takes over the very same run."""
+    await bench.made()
+    first = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    first.cancel()
+    await asyncio.wait([first])
+    second = supervision(bench, "b")
+    await until(lambda: "Took over from a" in bench.lines.text)
+    bench.cluster.run_ends(bench.only().id)
+    assert str((await finished(bench, second)).state.outcome) == "succeeded"
+
+
+async def test_outages_are_waited_for(bench: Bench) -> None:
+    """Neither a silent cluster nor a silent database fails the job.
+
+    The story says that it goes on.
+    """
+    await bench.made()
+    task = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    bench.cluster.fail_finds(3)
+    bench.tasks.fail = 2
+    await until(lambda: "what runs goes on" in bench.lines.text, lambda: bench.pass_time(1))
+    bench.cluster.run_ends(bench.only().id)
+    assert str((await finished(bench, task)).state.outcome) == "succeeded"
+
+
+async def test_a_stop_leaves_the_run_alone(bench: Bench) -> None:
+    """Asked to stop, a supervision ends after its step; the run goes on and the lease is free."""
+    await bench.made()
+    stop = Stop()
+    task = supervision(bench, "a", stop)
+    await until(lambda: runs(bench))
+    stop.requested = True
+    await until(lambda: task.done(), lambda: bench.pass_time(1))
+    assert await task is None
+    assert runs(bench)
+    assert await bench.store.owner(key()) is None
+
+
+async def test_a_task_does_not_wait_for_a_person(bench: Bench) -> None:
+    """A foreign object keeps the record open, not the task from its outcome."""
+    await bench.made()
+    task = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    ours = bench.only()
+    bench.cluster.put("stranger", replace(ours.mark, tag="not ours"), ours.job)
+    bench.cluster.run_ends(ours.id)
+    record = await finished(bench, task)
+    assert str(record.state.outcome) == "succeeded"
+    assert not record.state.settled_revision
+
+
+async def test_the_output_is_told_once(bench: Bench) -> None:
+    """What the run writes reaches the journal while it runs, each piece once."""
+    await bench.made()
+    await bench.drive()
+    task = supervision(bench, "a")
+    bench.cluster.writes(bench.only().id, "epoch 1\n")
+    await until(lambda: "epoch 1" in bench.lines.written, lambda: bench.pass_time(1))
+    bench.cluster.writes(bench.only().id, "epoch 2 ✓\n")
+    bench.cluster.run_ends(bench.only().id)
+    await finished(bench, task)
+    assert bench.lines.written == "epoch 1\nepoch 2 ✓\n"
+
+
+async def test_a_sweep_looks_after_what_nobody_owns(bench: Bench) -> None:
+    """The task was failed while no trigger lived: one sweep cancels, the next ones settle."""
+    await bench.made()
+    await bench.drive()
+    bench.row(state="failed")
+    pace = Pace()
+    assert (await sweep(bench.services("daemon"), pace=pace)).moved == 1
+    assert bench.only().phase is Phase.STOPPING
+    bench.pass_time(20)
+    await sweep(bench.services("daemon"), pace=pace)
+    assert (await bench.record()).state.settled_revision
+    assert (await sweep(bench.services("daemon"), pace=pace)).seen == 0
+
+
+async def test_a_sweep_survives_a_job_that_fails(bench: Bench) -> None:
+    """A cluster that does not answer is reported, and the sweep goes on."""
+    await bench.made()
+    bench.cluster.fail_finds(5)
+    swept = await sweep(bench.services("daemon"), pace=Pace())
+    assert (swept.seen, len(swept.failed)) == (1, 1)
