@@ -173,6 +173,13 @@ class Store(Protocol):
         """Who holds an unexpired lease."""
         ...
 
+    async def last_leases(self, keys: tuple[JobKey, ...]) -> dict[JobKey, Owned]:
+        """Who looked after each record last and until when, for those that ever had a lease.
+
+        A lease that was given back names no owner and ends at that moment.
+        """
+        ...
+
     async def claimable(
         self, *, cluster: str | None = None, limit: int = 100
     ) -> tuple[JobKey, ...]:

@@ -121,7 +121,7 @@ class MemoryStore:
     async def yield_(self, lease: Lease) -> None:
         """Free the lease where owner and epoch are still these."""
         if self._ours(lease):
-            del self._leases[lease.key]
+            self._leases[lease.key] = replace(lease, owner="", expires_at=self._now())
 
     async def owner(self, key: JobKey) -> Owned | None:
         """Who holds an unexpired lease."""
@@ -129,6 +129,11 @@ class MemoryStore:
         if lease is None or lease.expires_at <= self._now():
             return None
         return Owned(lease.owner, lease.expires_at)
+
+    async def last_leases(self, keys: tuple[JobKey, ...]) -> dict[JobKey, Owned]:
+        """The leases as they are, expired and given back ones too."""
+        found = ((key, self._leases.get(key)) for key in keys)
+        return {key: Owned(one.owner, one.expires_at) for key, one in found if one is not None}
 
     async def claimable(
         self, *, cluster: str | None = None, limit: int = 100

@@ -75,8 +75,8 @@ class Database:
 
     @property
     def address(self) -> str:
-        """The URL without password and options, for messages."""
-        return self._url.set(password=None, query={}).render_as_string()
+        """The URL with its password hidden and without options, for messages."""
+        return self._url.set(query={}).render_as_string(hide_password=True)
 
     @property
     def backend(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from airflow_dispatch import limits
 from airflow_dispatch.core.identity import JobKey
 from airflow_dispatch.errors import StoreUnavailable
 from airflow_dispatch.ports.store import Displaced, Lease, Owned
@@ -88,6 +89,19 @@ async def owner(database: Database, key: JobKey) -> Owned | None:
     async with database.reading() as connection:
         found = (await connection.execute(_row(*is_held(key.digest)))).one_or_none()
     return None if found is None else Owned(found.owner, found.expires_at)
+
+
+async def last(database: Database, keys: tuple[JobKey, ...]) -> dict[JobKey, Owned]:
+    """Who held the lease of each record last, in statements of a bounded size."""
+    by_digest = {key.digest: key for key in keys}
+    digests, found = list(by_digest), {}
+    async with database.reading() as connection:
+        for start in range(0, len(digests), limits.PAGE_ROWS_MAX):
+            some = digests[start : start + limits.PAGE_ROWS_MAX]
+            wanted = _row(table.c.job.in_(some)).add_columns(table.c.job)
+            for row in await connection.execute(wanted):
+                found[by_digest[row.job]] = Owned(row.owner or "", row.expires_at)
+    return found
 
 
 async def held(database: Database, lease: Lease) -> bool:

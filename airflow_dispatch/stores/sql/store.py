@@ -188,6 +188,10 @@ class SqlStore:
         """Read who holds an unexpired lease."""
         return await leases.owner(self._database, key)
 
+    async def last_leases(self, keys: tuple[JobKey, ...]) -> dict[JobKey, Owned]:
+        """Read the lease of each record, expired and given back ones too."""
+        return await leases.last(self._database, keys)
+
     async def claimable(
         self, *, cluster: str | None = None, limit: int = 100
     ) -> tuple[JobKey, ...]:
