@@ -29,10 +29,10 @@ class LocalHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the cluster answers, and in words what answered or what is wrong."""
-        from airflow_dispatch.surface.clusters import probed  # noqa: PLC0415 - keeps forms light
+        from airflow_dispatch.surface import clusters, connections  # noqa: PLC0415 - light forms
 
         try:
-            found = asyncio.run(probed(self.cluster))
+            found = asyncio.run(clusters.probed(connections.read_directly(self.cluster)))
         except DispatchError as error:
             return False, str(error)
         return True, f"Cluster {found.fingerprint} answers."

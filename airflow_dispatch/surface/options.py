@@ -83,7 +83,8 @@ LEASE_SECONDS = Option(
 )
 POLL_SECONDS = Option(
     "poll_seconds",
-    "A job is looked at again after this long at the latest, even when its cluster shows no change.",
+    "A job is looked at again after this long at the latest, even when its cluster shows no"
+    " change.",
     Kind.SECONDS,
     default="5",
     example="30",
@@ -92,7 +93,8 @@ POLL_SECONDS = Option(
 )
 FIND_SECONDS = Option(
     "find_seconds",
-    "One process asks one cluster what it holds at most once in this time, for all its jobs together.",
+    "One process asks one cluster what it holds at most once in this time, for all its jobs"
+    " together.",
     Kind.SECONDS,
     default="1",
     example="10",
