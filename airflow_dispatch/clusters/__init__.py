@@ -1,0 +1,1 @@
+"""Adapters: each makes a scheduler look like `airflow_dispatch.ports.cluster.Cluster`."""
