@@ -72,11 +72,11 @@ def of(standings: Sequence[Standing]) -> list[Finding]:
 
 def _of(standing: Standing) -> Iterator[Finding]:
     yield from _unattended(standing)
-    for sight in standing.foreign:
+    for known in standing.foreign:
         yield _finding(
             standing,
             Kind.FOREIGN,
-            f"object {sight.id} ({sight.phase.value}) bears the mark of this job, but of no start"
+            f"object {known.id} ({known.phase.value}) bears the mark of this job, but of no start"
             " that its record knows",
             advice.WAITS[WaitKind.FOREIGN].act,
         )

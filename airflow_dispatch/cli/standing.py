@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from airflow_dispatch.core import settlement
-from airflow_dispatch.core.commits import Sight
 from airflow_dispatch.core.identity import JobKey, ObjectId
 from airflow_dispatch.core.record import ObjectState, Record
-from airflow_dispatch.core.status import Attendance, Status, recorded_view
+from airflow_dispatch.core.status import Attendance, Status
 from airflow_dispatch.ports.cluster import Places
 
 
@@ -55,9 +54,9 @@ class Standing:
         return self.attendance.until or self.record.state.created_at
 
     @property
-    def foreign(self) -> tuple[Sight, ...]:
+    def foreign(self) -> tuple[ObjectState, ...]:
         """Objects that bear the mark of the job, are not its own, and still have to be seen to."""
-        return settlement.undisposed(self.record, recorded_view(self.record, self.now))
+        return settlement.undisposed(self.record)
 
     @property
     def alive(self) -> tuple[ObjectState, ...]:

@@ -37,7 +37,7 @@ def step(record: Record, view: View, context: Context) -> Step:
         return Wait(waits_of(left))
     if record.state.quiet_at is None:
         return Decide(StepName.QUIET, Quieted(view.began))
-    waits = _waits_to_settle(record, view)
+    waits = _waits_to_settle(record)
     if waits:
         return Wait(waits)
     if record.state.settled_revision:
@@ -84,8 +84,8 @@ def waits_of(left: Unquiet) -> tuple[Waiting, ...]:
     return tuple(waits)
 
 
-def _waits_to_settle(record: Record, view: View) -> tuple[Waiting, ...]:
-    foreign = [Waiting(WaitKind.FOREIGN, s.id) for s in settlement.undisposed(record, view)]
+def _waits_to_settle(record: Record) -> tuple[Waiting, ...]:
+    foreign = [Waiting(WaitKind.FOREIGN, s.id) for s in settlement.undisposed(record)]
     attempts = [
         Waiting(WaitKind.UNMATCHED, f"attempt {attempt.number} of submission {submission.number}")
         for submission, attempt in settlement.open_attempts(record)

@@ -360,8 +360,8 @@ def gate_waits(
         if not settlement.accounted(record, wanted, view, context.capabilities):
             yield Waiting(_in_the_way(state, wanted, newest), wanted.id)
     yield from _call_waits(record, view, context, canonical=canonical)
-    if not settlement.quiet_chain(context.predecessors):
-        yield Waiting(WaitKind.PREDECESSOR, _predecessor_text(context))
+    if not settlement.quiet_chain(state, context.predecessors):
+        yield Waiting(WaitKind.PREDECESSOR, f"generation {state.predecessor}")
     yield from _other_life(record, view, canonical=canonical)
 
 
@@ -411,11 +411,6 @@ def _other_life(record: Record, view: View, *, canonical: ObjectState) -> Iterat
         other = sight.mark.task_digest == record.state.key.task.digest and sight.id != canonical.id
         if other and not sight.idle and sight.id not in known:
             yield Waiting(WaitKind.ELSE_ALIVE, f"{sight.id} of generation {sight.mark.generation}")
-
-
-def _predecessor_text(context: Context) -> str:
-    nearest = context.predecessors[0].record
-    return f"generation {nearest.state.key.generation}"
 
 
 # --- small words ----------------------------------------------------------------------------------

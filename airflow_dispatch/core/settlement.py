@@ -9,24 +9,26 @@ that the run enforces on itself have passed (`loss_resolved`). [evidence-only]
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from typing_extensions import assert_never
 
 from airflow_dispatch.core.commits import Sight
-from airflow_dispatch.core.identity import ObjectId
+from airflow_dispatch.core.identity import JobKey, ObjectId
 from airflow_dispatch.core.job import Unmatched
 from airflow_dispatch.core.record import (
     Attempt,
     Call,
     Decided,
     Done,
+    Incarnation,
     NotSent,
     ObjectState,
     Open,
     OutcomeState,
     Permit,
+    Phase,
     Record,
     Refused,
     Source,
@@ -38,6 +40,7 @@ from airflow_dispatch.core.record import (
     Withdraw,
 )
 from airflow_dispatch.core.view import CallKind, Capabilities, View
+from airflow_dispatch.errors import ensure
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,13 @@ def over(call: Call, view: View, capabilities: Capabilities) -> bool:
         return True
     if call.answered and kind_of_call(call) in capabilities.final_when_answered:
         return call.reply_revision <= view.base
-    return call.deadline is not None and call.deadline + capabilities.call_bound < view.began
+    landing = last_landing(call, capabilities)
+    return landing is not None and landing < view.began
+
+
+def last_landing(call: Call, capabilities: Capabilities) -> datetime | None:
+    """The last moment at which the call can land (cluster time), where something bounds it."""
+    return None if call.deadline is None else call.deadline + capabilities.call_bound
 
 
 def pending(state: State, view: View, capabilities: Capabilities) -> Iterator[Call]:
@@ -193,9 +202,20 @@ def may_be_gone(
         absent(wanted, view)
         and not wanted.started
         and not opened(state, wanted.id)
-        and all(_won(state, wanted.id, permit) for permit in permits_of(state, wanted.id))
+        and _kept_from_starting(state, wanted, capabilities)
         and all(over(call, view, capabilities) for call in calls_on(state, wanted))
     )
+
+
+def _kept_from_starting(state: State, wanted: ObjectState, capabilities: Capabilities) -> bool:
+    """By its wrapper, which has no permit, or else by a gate that it was never seen without.
+
+    Of a foreign object nobody here knows which permits it was given.
+    """
+    if capabilities.permits and state.knows(wanted.mark):
+        return all(_won(state, wanted.id, permit) for permit in permits_of(state, wanted.id))
+    released = wanted.born_open or wanted.opened_outside
+    return not released and wanted.phase is Phase.GATED
 
 
 def may_be_lost(
@@ -220,9 +240,10 @@ def loss_resolved(
     limit that its wrapper enforces, the grace of a stop and the bound of a call have passed since
     the Find that first lacked it.
     """
-    if not wanted.lost or wanted.lost_at is None:
+    end = last_end(record, wanted, capabilities)
+    if end is None:
         return False
-    if wanted.verdict is not None and wanted.verdict.source is Source.EXIT_RECORD:
+    if wanted.incarnations and all(map(_known_to_be_over, wanted.incarnations)):
         return True
     permits = permits_of(record.state, wanted.id)
     if (
@@ -231,8 +252,21 @@ def loss_resolved(
         and all(_won(record.state, wanted.id, permit) for permit in permits)
     ):
         return True
+    return end < view.began
+
+
+def last_end(record: Record, wanted: ObjectState, capabilities: Capabilities) -> datetime | None:
+    """The last moment at which a lost object can still run, by its wrapper's own limit."""
+    if not wanted.lost or wanted.lost_at is None:
+        return None
     limit = timedelta(seconds=record.job.time_limit_seconds + record.job.grace_seconds)
-    return wanted.lost_at + limit + capabilities.call_bound < view.began
+    return wanted.lost_at + limit + capabilities.call_bound
+
+
+def _known_to_be_over(incarnation: Incarnation) -> bool:
+    verdict = incarnation.verdict
+    witnessed = verdict is not None and verdict.source is Source.EXIT_RECORD
+    return incarnation.ended or witnessed
 
 
 def _won(state: State, wanted: ObjectId, permit: Permit) -> bool:
@@ -289,6 +323,11 @@ def unquiet(
     `predecessors` are the earlier tries, nearest first; a record is not quiet before its
     predecessor is.
     """
+    chain = quiet_chain(record.state, predecessors)
+    return replace(_unquiet_alone(record, view, capabilities), predecessor=not chain)
+
+
+def _unquiet_alone(record: Record, view: View, capabilities: Capabilities) -> Unquiet:
     state = record.state
     second = _stop_job_answered(state, 2)
     return Unquiet(
@@ -300,25 +339,32 @@ def unquiet(
         permits=tuple(
             (owner, permit)
             for owner, permit in state.permits
-            if not _withdrawn_before(state, owner, permit, view)
+            if capabilities.permits and not withdrawn_before(state, owner, permit, view)
         ),
         stop_job_missing=(
             state.outcome is not None
             and state.outcome.state is OutcomeState.CANCELLED
             and (second is None or second.reply_revision > view.base)
         ),
-        predecessor=not quiet_chain(predecessors),
     )
 
 
-def quiet_chain(predecessors: Sequence[Predecessor]) -> bool:
-    """Whether the nearest earlier try is quiet, which includes that its own predecessor is."""
-    if not predecessors:
-        return True
-    nearest = predecessors[0]
-    return unquiet(
-        nearest.record, nearest.view, nearest.capabilities, predecessors=predecessors[1:]
-    ).quiet
+def quiet_chain(state: State, predecessors: Sequence[Predecessor]) -> bool:
+    """Whether all earlier tries are quiet, back to a settled one or to the first [no-overlap].
+
+    Where one of them is missing from `predecessors` nothing is known of it, so the answer is no.
+    """
+    later = state
+    for earlier in predecessors:
+        key = earlier.record.state.key
+        ensure(
+            later.predecessor is not None and key == JobKey(later.key.task, later.predecessor),
+            f"{key} is not the predecessor of {later.key}",
+        )
+        if not _unquiet_alone(earlier.record, earlier.view, earlier.capabilities).quiet:
+            return False
+        later = earlier.record.state
+    return later.predecessor is None or later.settled_revision > 0
 
 
 def stop_job_answered(state: State, round_: int) -> bool:
@@ -332,25 +378,24 @@ def _stop_job_answered(state: State, round_: int) -> Call | None:
     )
 
 
-def _withdrawn_before(state: State, wanted: ObjectId, permit: Permit, view: View) -> bool:
+def withdrawn_before(state: State, wanted: ObjectId, permit: Permit, view: View) -> bool:
+    """Whether the permit's withdrawal was answered before the Find of the view began."""
     call = withdrawal(state, wanted, permit)
     return call is not None and call.reply_revision <= view.base
 
 
-def undisposed(record: Record, view: View) -> tuple[Sight, ...]:
+def undisposed(record: Record) -> tuple[ObjectState, ...]:
     """Foreign objects that a person has to look at.
 
-    They bear the full mark of this record, but of no attempt that it knows.
-
-    One that a cancel stopped, and that ended or went, blocks no longer.
+    They bear the full mark of this record, but of no attempt that it knows. One that a cancel
+    stopped, and that ended or went, blocks no longer; any other does, shown or not.
     """
-    cancelled = (
-        record.state.outcome is not None and record.state.outcome.state is OutcomeState.CANCELLED
-    )
+    state = record.state
+    cancelled = state.outcome is not None and state.outcome.state is OutcomeState.CANCELLED
     return tuple(
-        sight
-        for sight in view.of(record.state.key)
-        if not record.state.knows(sight.mark) and not (cancelled and sight.idle)
+        known
+        for known in state.objects
+        if not state.knows(known.mark) and not (cancelled and (known.ended or known.gone))
     )
 
 

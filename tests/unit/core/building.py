@@ -147,6 +147,8 @@ def replied(call: int, reply: Reply) -> Replied:
     return Replied(call, reply)
 
 
+BORN_OPEN = Created("o1", gated=False)
+"""The start's answer where a plugin of the scheduler stripped the gate."""
 WON = Decided(((0, False),))
 """A withdrawal that came before the start."""
 STARTED = Decided(((0, True),))
