@@ -5,7 +5,8 @@ trigger makes or adopts the record and supervises the run. When the run has its 
 goes on in a worker, hands the outcome on as XCom or raises the exception that tells how the run
 ended. The path of this class is stored in databases: it does not change.
 
-Importing this module loads no adapter and no database library, because every DAG file does it.
+Every DAG file imports this module, so it loads what checking a job takes and no more: no adapter,
+no database library, not even the supervisor. `execute` imports the rest, in the worker.
 """
 
 from __future__ import annotations
@@ -17,10 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.sdk import BaseOperator
 
-from airflow_dispatch.core import codec
 from airflow_dispatch.core.causes import MEANINGS, CauseKind
 from airflow_dispatch.core.job import Job
-from airflow_dispatch.core.record import OnClear, OutcomeState
 from airflow_dispatch.errors import DispatchError, InvalidJob
 from airflow_dispatch.exceptions import (
     BY_CAUSE,
@@ -30,8 +29,7 @@ from airflow_dispatch.exceptions import (
     RunCancelled,
     RunFailed,
 )
-from airflow_dispatch.surface import configuration, jobs, options
-from airflow_dispatch.triggers.dispatch import DispatchTrigger
+from airflow_dispatch.surface import jobs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -135,6 +133,9 @@ class DispatchOperator(BaseOperator):
 
     def execute(self, context: Context) -> NoReturn:
         """Defer to a trigger, with the rendered job; nothing outside is touched."""
+        from airflow_dispatch.core import codec  # noqa: PLC0415 - see the module
+        from airflow_dispatch.triggers.dispatch import DispatchTrigger  # noqa: PLC0415 - as above
+
         job = self._job()
         ti = context["ti"]
         deadline = self.execution_timeout and datetime.now(timezone.utc) + self.execution_timeout
@@ -165,7 +166,7 @@ class DispatchOperator(BaseOperator):
         if "refused" in event:
             raise NotLaunched(event["refused"])
         outcome: dict[str, Any] = event["outcome"]
-        if outcome["state"] != OutcomeState.SUCCEEDED.value:
+        if outcome["state"] != "succeeded":
             raise _failure(outcome)
         if event["result_lost"]:
             raise ResultLost(
@@ -198,12 +199,14 @@ class DispatchOperator(BaseOperator):
     def _check(self) -> None:
         """Refuse, while the DAG is parsed, what can be known to be wrong by then."""
         try:
-            jobs.choice(OnClear, "on_clear", self.on_clear)
+            jobs.choice("on_clear", self.on_clear, among=jobs.ON_CLEAR)
             jobs.check(self._parameters(), folder=self._folder())
         except InvalidJob as error:
             raise InvalidJob(f"task {self.task_id!r}: {error}") from None
 
     def _job(self) -> Job:
+        from airflow_dispatch.surface import configuration, options  # noqa: PLC0415 - see the module
+
         try:
             defaults = jobs.Defaults(
                 time_limit_seconds=int(configuration.seconds(options.DEFAULT_TIME_LIMIT)),
@@ -227,7 +230,7 @@ def _failure(outcome: dict[str, Any]) -> RunFailed:
     where = f" Its output: {outcome['output']}" if outcome["output"] else ""
     if outcome["deadline_passed"]:
         return DeadlinePassed(f"The run was stopped: {outcome['reason']}.{where}", outcome)
-    if outcome["state"] == OutcomeState.CANCELLED.value:
+    if outcome["state"] == "cancelled":
         message = f"The run was cancelled by {outcome['actor']}: {outcome['reason']}.{where}"
         return RunCancelled(message, outcome)
     # A triggerer may be newer than this worker, and know causes that this one does not.
