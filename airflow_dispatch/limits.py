@@ -37,6 +37,12 @@ PASSES_PER_DRIVE_MAX = 32
 EVIDENCE_TRIES_MAX = 20
 ACT_TRIES_MAX = 20
 
+# The daemon.
+DAEMON_JOBS_AT_ONCE = 64
+"""Jobs that one daemon moves at the same time; their Finds are shared."""
+DAEMON_ROUNDS_ONCE = 100
+"""Rounds of a daemon that is to end once nothing moves any more."""
+
 # Words for people and for the record.
 DETAIL_CHARS_MAX = 2_000
 REASON_CHARS_MAX = 2_000

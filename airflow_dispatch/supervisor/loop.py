@@ -90,7 +90,7 @@ class _Supervision:
             passed.earlier
         ):  # Oldest first: one round can settle a whole chain.
             if not earlier.state.settled_revision:
-                await drive(self.services, earlier.state.key, pace=self.pace)
+                await drive(self.services, earlier.state.key, pace=self.pace, stop=self.stop)
         if self._done(passed):
             return passed.record
         self._tell_waits(passed)
@@ -180,10 +180,10 @@ class _Supervision:
             self.services.journal.tell(Level.WARNING, f"{error} (the lease expires by itself)")
 
 
-async def drive(services: Services, key: JobKey, *, pace: Pace) -> bool:
+async def drive(services: Services, key: JobKey, *, pace: Pace, stop: Stop | None = None) -> bool:
     """Move a job that nobody else owns as far as it goes without waiting.
 
-    Whether anything was moved.
+    Whether anything was moved. `stop` ends it after the pass in flight.
     """
     claimed = await services.store.claim(
         key, services.owner, seconds=services.settings.lease_seconds
@@ -197,6 +197,8 @@ async def drive(services: Services, key: JobKey, *, pace: Pace) -> bool:
             if not passed.moved:
                 break
             moved = True
+            if stop is not None and stop.requested:
+                break
         return moved
     finally:
         await services.store.yield_(claimed)
