@@ -48,6 +48,8 @@ DETAIL_CHARS_MAX = 2_000
 REASON_CHARS_MAX = 2_000
 OUTPUT_CHUNK_BYTES_MAX = 64 << 10
 RESULT_BYTES_MAX = 256 << 10
+RESULT_DEPTH_MAX = 100
+"""Lists and objects inside each other in a result: Airflow's XCom writes them by recursion."""
 
 # Lists.
 PAGE_ROWS_MAX = 500
@@ -70,6 +72,8 @@ JOBS_CACHED_CHARS_MAX = 16 << 20
 """Job descriptions that a store keeps decoded, counted as they are written."""
 TASKS_PER_READ_MAX = 100
 """Task instances that one statement asks for."""
+AUDIT_LINES_MAX = 1_000
+"""Lines of Airflow's audit log that one statement reads, the newest ones."""
 
 # The local cluster.
 LOCAL_CALL_BOUND_SECONDS = 5

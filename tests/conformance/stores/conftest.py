@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from airflow_dispatch.stores.sql import schema
 from airflow_dispatch.stores.sql.database import Database
@@ -96,3 +97,16 @@ async def opened(url: str) -> AsyncIterator[SqlStore]:
     store = SqlStore(Database(url))
     yield store
     await store.close()
+
+
+@pytest.fixture
+def statements() -> Iterator[list[str]]:
+    """Every statement that any engine sends while the test runs."""
+    sent: list[str] = []
+
+    def note(*arguments: object) -> None:
+        sent.append(str(arguments[2]))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    yield sent
+    sa.event.remove(sa.Engine, "before_cursor_execute", note)
