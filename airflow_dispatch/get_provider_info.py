@@ -52,22 +52,30 @@ def _described(option: Option) -> dict[str, object]:
     return described
 
 
-def _field(label: str, description: str) -> dict[str, object]:
-    return {
-        "label": label,
-        "description": description,
-        "schema": {"type": ["string", "null"]},
-    }
+def _field(label: str, kind: str, description: str) -> dict[str, object]:
+    return {"label": label, "description": description, "schema": {"type": [kind, "null"]}}
 
 
 LOCAL_CONNECTION: dict[str, object] = {
     "connection-type": "dispatch_local",
     "hook-name": "Dispatch: local cluster",
     "hook-class-name": "airflow_dispatch.hooks.local.LocalHook",
-    "conn-fields": {},
+    "conn-fields": {
+        "run_root": _field(
+            "Run root",
+            "string",
+            "Folder on a disk of the host where the triggerer runs; made at first use.",
+        ),
+        "slots": _field(
+            "Slots", "integer", "CPUs that runs may hold together; empty: all of the host's."
+        ),
+        "poll_seconds": _field(
+            "Poll seconds", "number", "How often a run in progress is looked at; empty: 0.1."
+        ),
+    },
     "ui-field-behaviour": {
         "hidden-fields": ["host", "schema", "login", "password", "port", "extra"],
         "relabeling": {},
-        "placeholders": {},
+        "placeholders": {"run_root": "~/dispatch"},
     },
 }

@@ -161,6 +161,8 @@ class DispatchOperator(BaseOperator):
         event: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Hand the outcome on, or raise what the run came to; see `airflow_dispatch.exceptions`."""
+        from airflow_dispatch.surface.event import parsed_result  # noqa: PLC0415 - see the module
+
         if event is None:
             raise NotLaunched("another try of this task goes on; nothing was launched for this one")
         if "refused" in event:
@@ -169,11 +171,12 @@ class DispatchOperator(BaseOperator):
         if outcome["state"] != "succeeded":
             raise _failure(outcome)
         if event["result_lost"]:
-            raise ResultLost(
-                f"The run ended well, but its result could not be read: {event['result_lost']}. "
-                "A retry of the task reads it again and does not run again",
-                outcome,
-            )
+            raise _result_lost(event["result_lost"], outcome)
+        if event["result"] is not None:
+            try:
+                outcome["result"] = parsed_result(event["result"])
+            except ValueError as error:
+                raise _result_lost(str(error), outcome) from error
         self.log.info("The run succeeded. Its output: %s", outcome["output"] or "(nowhere)")
         return outcome
 
@@ -223,6 +226,14 @@ class DispatchOperator(BaseOperator):
         """Where the DAG file is, once the task has a DAG that came from a file."""
         dag = self.get_dag()
         return Path(dag.fileloc).parent if dag is not None and dag.fileloc else None
+
+
+def _result_lost(why: str, outcome: dict[str, Any]) -> ResultLost:
+    return ResultLost(
+        f"The run ended well, but its result could not be read: {why}. A retry of the task reads it"
+        " again and does not run again",
+        outcome,
+    )
 
 
 def _failure(outcome: dict[str, Any]) -> RunFailed:

@@ -127,7 +127,7 @@ class Daemon:
             done.moved += await loop.drive(services, key, pace=self._pace, stop=self.ending)
         except DispatchError as error:
             done.failed[key] = str(error)
-        except Exception as error:  # noqa: BLE001 - one job's defect must not end the daemon
+        except Exception as error:  # The edge: one job's defect must not end the daemon.
             done.failed[key] = f"a defect of airflow-dispatch, please report it: {error!r}"
             log.debug("What went wrong with %s", key, exc_info=error)
         if done.failed.get(key) != self._failing.get(key) and key in done.failed:

@@ -11,6 +11,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from airflow_dispatch import limits
 from airflow_dispatch.core.causes import CauseKind
 from airflow_dispatch.core.record import Incarnation, ObjectState, OutcomeState, Record
 from airflow_dispatch.errors import ensure
@@ -28,17 +29,24 @@ def refused(reason: str) -> Payload:
 
 
 def ended(
-    record: Record, *, places: Places | None, result: Any = None, result_lost: str = ""
+    record: Record, *, places: Places | None, result: str | None = None, result_lost: str = ""
 ) -> Payload:
-    """The run has its outcome. `result_lost` says why a result that may exist could not be read."""
+    """The run has its outcome. `result_lost` says why a result that may exist could not be read.
+
+    The result stays the text that the run wrote, because Airflow reads meaning into the keys of
+    what it passes on; the task takes it apart.
+    """
+    if result is not None and "\0" in result:
+        result, result_lost = None, "it holds a NUL character, so it is no JSON"
     return {
-        "outcome": outcome(record, places=places, result=result),
+        "outcome": outcome(record, places=places),
+        "result": result,
         "result_lost": result_lost,
     }
 
 
-def outcome(record: Record, *, places: Places | None, result: Any = None) -> Payload:
-    """The outcome of a record as the task hands it on."""
+def outcome(record: Record, *, places: Places | None) -> Payload:
+    """The outcome of a record as the task hands it on, but for the run's own result."""
     state = record.state
     found = state.outcome
     ensure(found is not None, "only a record with an outcome has one to tell")
@@ -51,9 +59,9 @@ def outcome(record: Record, *, places: Places | None, result: Any = None) -> Pay
         "cause": None if cause is None else cause.kind.value,
         "exit_code": _exit_code(record),
         "signal": cause.number if cause is not None and cause.kind is CauseKind.SIGNAL else None,
-        "detail": "" if cause is None else cause.detail,
+        "detail": "" if cause is None else _plain(cause.detail),
         "actor": found.actor,
-        "reason": found.reason,
+        "reason": _plain(found.reason),
         "deadline_passed": found.state is OutcomeState.CANCELLED and found.reason == DEADLINE,
         "key": state.key.digest,
         "generation": state.key.generation,
@@ -64,7 +72,7 @@ def outcome(record: Record, *, places: Places | None, result: Any = None) -> Pay
         **_times(state.created_at, start),
         "run_folder": "" if places is None else places.run_folder,
         "output": "" if places is None else places.output,
-        "result": result,
+        "result": None,
     }
 
 
@@ -78,12 +86,41 @@ def deciding_object(record: Record) -> ObjectState | None:
 
 
 def parsed_result(text: str) -> Any:
-    """The value of a run's `result.json`; raises `ValueError` for what is no JSON."""
-    return json.loads(text, parse_constant=_no_constant)
+    """The value of a run's `result.json`; raises `ValueError` for what is none, or too large."""
+    if len(text.encode()) > limits.RESULT_BYTES_MAX:
+        raise ValueError(f"it is larger than {limits.RESULT_BYTES_MAX >> 10} KiB")
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise _too_deep() from None
+    if _depth(value) > limits.RESULT_DEPTH_MAX:
+        raise _too_deep()
+    return value
+
+
+def _depth(value: Any) -> int:
+    """How many lists and objects are inside each other; bounded work on a stack of our own."""
+    deepest, todo = 0, [(value, 1)]
+    while todo:
+        inner, depth = todo.pop()
+        if isinstance(inner, (dict, list)):
+            deepest = max(deepest, depth)
+            values = inner.values() if isinstance(inner, dict) else inner
+            todo += [(one, depth + 1) for one in values]
+    return deepest
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"it is nested more than {limits.RESULT_DEPTH_MAX} levels deep")
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"it holds {name}, which is no JSON")
+
+
+def _plain(text: str) -> str:
+    """Text that every database takes."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _exit_code(record: Record) -> int | None:

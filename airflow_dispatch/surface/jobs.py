@@ -53,14 +53,13 @@ def check(parameters: Parameters, *, folder: Path | None) -> None:
 
     `folder` is that of the DAG file, if it is known: a script file beside it must be there.
     """
-    known = {name: _stood_in(name, value) for name, value in parameters.items()}
-    path = parameters.get("script_file")
-    if isinstance(path, (str, PurePath)) and not is_template(str(path)):
-        if folder is not None and not PurePath(path).is_absolute():
-            script_file(path, folder=folder)
-        known["script_file"] = None
-        known["script"] = known.get("script") or "#"
     _one_of(parameters)
+    known = {name: _stood_in(name, value) for name, value in parameters.items()}
+    if not _unset(parameters.get("script_file")):
+        path = text("script_file", known["script_file"])
+        if folder is not None and not is_template(path) and not PurePath(path).is_absolute():
+            script_file(path, folder=folder)
+        known |= {"script_file": None, "script": "exit"}
     build(known, defaults=STAND_IN_DEFAULTS, folder=folder)
 
 
@@ -132,6 +131,8 @@ def script_file(path: str | PurePath, *, folder: Path | None) -> str:
             f"script_file={str(found)!r} is larger than 1 MiB: install it where it runs, and call"
             " it from there"
         )
+    if not content.strip():
+        raise InvalidJob(f"script_file={str(found)!r} is empty: there is nothing to run")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -167,7 +168,7 @@ def _stood_in(name: str, value: object) -> object:
     if not is_template(value) or (isinstance(value, str) and name in (*TEXTS, "cluster", *WHAT)):
         return value
     if name in (*WHAT, "cluster"):
-        return "x"
+        return "{{ later }}"
     return 1 if name == "gpus" else None
 
 

@@ -227,9 +227,8 @@ class DispatchTrigger(BaseTrigger):
 
         try:
             seconds = services.settings.settle_seconds
-            text = await insist(services, read, on=(ClusterUnavailable,), seconds=seconds)
-            result = None if text is None else event.parsed_result(text)
-        except (ClusterUnavailable, ValueError) as error:
+            result = await insist(services, read, on=(ClusterUnavailable,), seconds=seconds)
+        except ClusterUnavailable as error:
             return event.ended(record, places=places, result_lost=str(error))
         return event.ended(record, places=places, result=result)
 
