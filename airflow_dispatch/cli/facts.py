@@ -59,7 +59,7 @@ def _generation(standing: Standing) -> str:
 def _how(standing: Standing) -> Iterator[tuple[str, str]]:
     state, status = standing.record.state, standing.status
     yield "stage", status.stage.value
-    yield "outcome", "none yet" if state.outcome is None else outcome_words(state.outcome)
+    yield "outcome", outcome_words(state.outcome)
     if status.receipt is not Receipt.NONE:
         yield "cancel", RECEIPTS[status.receipt]
     yield "settled", "yes" if status.settled else "no"
@@ -71,8 +71,10 @@ def _how(standing: Standing) -> Iterator[tuple[str, str]]:
     yield "revision", str(standing.record.revision)
 
 
-def outcome_words(outcome: Outcome) -> str:
+def outcome_words(outcome: Outcome | None) -> str:
     """The outcome with, for a failure, what it means and what to do."""
+    if outcome is None:
+        return "none yet"
     if outcome.state is OutcomeState.FAILED and outcome.cause is not None:
         meaning = MEANINGS[outcome.cause.kind]
         return f"{outcome} ({meaning.text}; {meaning.act})"

@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from airflow_dispatch import limits
-from airflow_dispatch.cli import keys
+from airflow_dispatch.cli import keys, words
 from airflow_dispatch.cli.keys import ByDigest, ByTask, Reference
 from airflow_dispatch.cli.standing import Standing
 from airflow_dispatch.core.identity import JobKey, ObjectId, TaskKey
 from airflow_dispatch.core.record import Record
 from airflow_dispatch.core.status import Attendance, status_of
-from airflow_dispatch.errors import DispatchError
+from airflow_dispatch.errors import DispatchError, UnknownRecord
 from airflow_dispatch.ports.cluster import Places
 from airflow_dispatch.ports.store import Entry, Filter, Owned
 from airflow_dispatch.supervisor import passes
@@ -41,6 +41,14 @@ async def find(services: Services, reference: Reference) -> Record:
             if found is None:
                 raise keys.missing(reference)
             return found
+
+
+async def again(services: Services, key: JobKey) -> Record:
+    """The record as of now; raises `UnknownRecord` if it was dropped meanwhile."""
+    found = await services.store.load(key)
+    if found is None:
+        raise UnknownRecord(f"{words.job(key)} is not on record any more")
+    return found
 
 
 async def every(services: Services, wanted: Filter, *, limit: int | None = None) -> list[Record]:

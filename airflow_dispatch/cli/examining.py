@@ -1,0 +1,175 @@
+"""Looks at the installation for `airflow dispatch doctor`; `diagnosis` judges what is found here.
+
+It goes on after each failure, so that one run tells all that is wrong. It launches nothing; what it
+writes to a run root that is in use is one small file, which it takes away again. Limits of a
+process are those of this very one: run it where the triggerer runs, and as its user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+
+import sqlalchemy as sa
+from airflow.configuration import conf
+from airflow.jobs.job import Job
+from airflow.jobs.triggerer_job_runner import TriggererJobRunner
+from airflow.models.connection import Connection
+from airflow.utils.session import create_session
+
+from airflow_dispatch.cli import diagnosis, reading
+from airflow_dispatch.cli.diagnosis import Line, fail, ok, warn
+from airflow_dispatch.cli.silence import Silence
+from airflow_dispatch.clusters.local import settings as local
+from airflow_dispatch.errors import DispatchError
+from airflow_dispatch.ports.store import Filter
+from airflow_dispatch.supervisor.services import Services
+from airflow_dispatch.surface import clusters, configuration, options, runtime
+from airflow_dispatch.surface.connections import DirectConnections, Values
+
+ENVIRONMENT = "AIRFLOW_CONN_"
+FREE_BYTES_WANTED = 1 << 30
+
+
+async def examine(named: Sequence[str]) -> list[Line]:
+    """All lines: options, database, clusters (those named, or every one to be found), host."""
+    lines = [*_options(), _database_setting()]
+    at: dict[str, datetime] = {}
+    try:
+        made = runtime.make(DirectConnections())
+    except DispatchError as error:
+        return [*lines, fail("database", str(error), "mend the option that it names")]
+    try:
+        services = made.services(owner=runtime.owner("doctor"), journal=Silence())
+        lines += await _store(services, at)
+        for name in named or await _connections(services):
+            lines += await _cluster(services, name, at)
+    finally:
+        await made.close()
+    lines += _triggerer()
+    return [*lines, diagnosis.clocks(datetime.now(timezone.utc), at)]
+
+
+def _options() -> Iterator[Line]:
+    wrong = False
+    for option in options.OPTIONS:
+        if option.kind is not options.Kind.TEXT:
+            try:
+                configuration.seconds(option)
+            except DispatchError as error:
+                wrong = True
+                yield fail("options", str(error), "mend it, and restart what uses it")
+    if not wrong:
+        yield ok("options", f"the [{options.SECTION}] section is right")
+
+
+def _database_setting() -> Line:
+    own = conf.get(options.SECTION, options.SQL_ALCHEMY_CONN.name, fallback="") or ""
+    return diagnosis.database_setting(
+        _address(own), _address(conf.get("database", "sql_alchemy_conn"))
+    )
+
+
+def _address(url: str) -> str:
+    """The URL without driver, password and options."""
+    if not url:
+        return ""
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        return "no URL"
+    plain = parsed.set(drivername=parsed.get_backend_name(), query={})
+    return plain.render_as_string(hide_password=True)
+
+
+async def _store(services: Services, at: dict[str, datetime]) -> list[Line]:
+    try:
+        health = await services.store.health()
+        deployment = await services.store.deployment()
+        records = await reading.every(services, Filter(settled=False))
+    except DispatchError as error:
+        return [fail("database", str(error), "mend what it names; nothing is launched meanwhile")]
+    at["the database"] = health.now
+    return [
+        ok("database", f"it answers; the tables of dispatch have revision {health.schema}"),
+        ok("deployment", deployment),
+        ok("open jobs", f"{len(records)}; `airflow dispatch check` looks at each"),
+    ]
+
+
+async def _connections(services: Services) -> list[str]:
+    """The clusters' connections that can be found: Airflow's table, environment, open jobs."""
+    names = set(await asyncio.to_thread(_stored))
+    for variable in os.environ:
+        if variable.startswith(ENVIRONMENT):
+            name = variable.removeprefix(ENVIRONMENT).lower()
+            if await _is_cluster(name):
+                names.add(name)
+    with suppress(DispatchError):  # The line of the database says so.
+        records = await reading.every(services, Filter(settled=False))
+        names |= {record.state.cluster for record in records}
+    return sorted(names)
+
+
+def _stored() -> list[str]:
+    wanted = sa.select(Connection.conn_id).where(Connection.conn_type.in_(clusters.kinds()))
+    with create_session() as session:
+        return [str(name) for name in session.scalars(wanted)]
+
+
+async def _is_cluster(name: str) -> bool:
+    try:
+        return (await DirectConnections().read(name)).connection_type in clusters.kinds()
+    except DispatchError:
+        return False
+
+
+async def _cluster(services: Services, name: str, at: dict[str, datetime]) -> list[Line]:
+    what = f"cluster {name}"
+    try:
+        values = await DirectConnections().read(name)
+        cluster = await services.clusters.get(name)
+        found = await cluster.probe()
+    except DispatchError as error:
+        if await _never_used(services, name):
+            return [warn(what, f"no job has ever used it, and {error}", "see that this is meant")]
+        return [fail(what, str(error), "mend what it names; nothing is launched there meanwhile")]
+    lines = [ok(what, f"{found.fingerprint} answers")]
+    try:
+        await cluster.probe(create=True)
+        at[name] = (await cluster.find(())).began
+    except DispatchError as error:
+        lines.append(fail(what, str(error), "mend what it names; launches there are refused"))
+    return [*lines, *_local(values)]
+
+
+async def _never_used(services: Services, name: str) -> bool:
+    try:
+        return not await reading.every(services, Filter(cluster=name), limit=1)
+    except DispatchError:
+        return False
+
+
+def _local(values: Values) -> Iterator[Line]:
+    """What only a local cluster has: its slots and the room in its run root."""
+    if values.connection_type != "dispatch_local":
+        return
+    settings = local.parse(values.name, values.settings)
+    yield ok(f"slots of {values.name}", f"{settings.slots} cpus for all its runs together")
+    free = shutil.disk_usage(settings.run_root).free
+    yield diagnosis.free_space(settings.run_root, free, FREE_BYTES_WANTED)
+
+
+def _triggerer() -> Iterator[Line]:
+    running = sa.select(Job).where(Job.job_type == TriggererJobRunner.job_type)
+    with create_session() as session:
+        jobs = session.scalars(running.order_by(Job.latest_heartbeat.desc()).limit(100)).all()
+        alive = [f"{job.hostname} (job {job.id})" for job in jobs if job.is_alive()]
+    yield diagnosis.triggerers(alive)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield diagnosis.open_files(soft, conf.getint("triggerer", "capacity"))

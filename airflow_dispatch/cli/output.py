@@ -1,0 +1,46 @@
+"""Prints rows and documents in the formats that Airflow's commands have: table, plain, json, yaml.
+
+Tables are Airflow's own. JSON and YAML keep their types, which Airflow's printing would turn into
+text, and come alone on stdout, so that a program can read them; everything else that is to be said
+goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from airflow.cli.simple_table import AirflowConsole
+from airflow.utils import yaml
+from rich.markup import escape
+
+from airflow_dispatch.core.codec import Json
+
+FOR_PROGRAMS = ("json", "yaml")
+
+
+def rows(found: Sequence[dict[str, str]], output: str) -> None:
+    """Rows for people, as `table` or `plain`."""
+    if output == "table":  # Brackets in names are no markup.
+        found = [{name: escape(value) for name, value in row.items()} for row in found]
+    AirflowConsole().print_as(list(found), output)
+
+
+def document(value: Json, output: str) -> None:
+    """A value for programs, as `json` or `yaml`."""
+    if output == "json":
+        print(json.dumps(value, indent=2))
+    else:
+        print(yaml.dump(value, sort_keys=False, default_flow_style=False), end="")
+
+
+def lines(texts: Sequence[str]) -> None:
+    """Sentences for people."""
+    for text in texts:
+        print(text, flush=True)
+
+
+def aside(text: str) -> None:
+    """A sentence that is no part of the answer."""
+    print(text, file=sys.stderr, flush=True)
