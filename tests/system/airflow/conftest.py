@@ -6,15 +6,14 @@ And accounts of what truly ran.
 from __future__ import annotations
 
 import shutil
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support.postgres import PostgresServer
 
 from tests.support.airflow import AirflowBed
+from tests.support.postgres import running_postgres
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "dags_examples"
@@ -57,19 +56,18 @@ def account(tmp_path: Path) -> Account:
 
 
 @pytest.fixture(scope="session")
-def airflow_bed(
-    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
-) -> Iterator[AirflowBed]:
-    """Scheduler, DAG processor, triggerer and API server, on a database of their own."""
+def airflow_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowBed]:
+    """Scheduler, DAG processor, triggerer and API server, on a PostgreSQL of their own."""
     home = tmp_path_factory.mktemp("airflow")
     dags = home / "dags"
     shutil.copytree(HERE / "dags", dags)
     shutil.copy(EXAMPLES / "digits_dag.py", dags)
     shutil.copytree(EXAMPLES / "digits", dags / "digits")
-    bed = AirflowBed(home, dags, postgres_server.create_database("airflow_system"))
-    try:
-        bed.up()
-        yield bed
-    finally:
-        for component in list(bed.processes):
-            bed.kill(component, signal.SIGTERM)
+    with running_postgres() as postgres:
+        postgres.sql("CREATE DATABASE airflow")
+        bed = AirflowBed(home, dags, postgres.url("airflow"))
+        try:
+            bed.up()
+            yield bed
+        finally:
+            bed.down()

@@ -55,7 +55,7 @@ def settled(bed: AirflowBed, run_id: str, *words: str) -> dict[str, Any]:
 def test_a_run_that_ends_well_succeeds(bed: AirflowBed, account: Account) -> None:
     """The task succeeds, its XCom holds the outcome and the result, and the record is settled."""
     run_id = bed.trigger("one", {"account": str(account.path), "seconds": 2})
-    until("success", lambda: bed.task("one", run_id, "run")["state"] == "success", seconds=120)
+    until("success", lambda: bed.task("one", run_id, "run")["state"] == "success", seconds=60)
     record = settled(bed, run_id)
     assert record["outcome"]["state"] == "succeeded"
     value = bed.xcom("one", run_id, "run")
@@ -69,7 +69,7 @@ def test_a_run_that_ends_well_succeeds(bed: AirflowBed, account: Account) -> Non
 def test_a_run_that_fails_fails_its_task(bed: AirflowBed, account: Account) -> None:
     """The task fails with the exit code as its cause."""
     run_id = bed.trigger("one", {"account": str(account.path), "seconds": 1, "exit": 3})
-    until("failed", lambda: bed.task("one", run_id, "run")["state"] == "failed", seconds=120)
+    until("failed", lambda: bed.task("one", run_id, "run")["state"] == "failed", seconds=60)
     cause = settled(bed, run_id)["outcome"]["cause"]
     assert (cause["kind"], cause["number"]) == ("exit", 3)
 
