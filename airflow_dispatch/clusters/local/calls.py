@@ -57,6 +57,9 @@ def start(root: Root, order: StartOrder, *, slots: int) -> Created | Refused | U
     mark = same(order.key, order.mark.tag, order.mark)
     if not layout.is_object(mark.tag):
         return Refused(f"the tag {mark.tag!r} cannot name a folder", permanent=True)
+    too_long = starting.too_long(order.job)
+    if too_long:
+        return Refused(too_long, permanent=True)
     spec = starting.spec_of(order, root=root.path, uuid=root.uuid, slots=slots)
     answer = starting.start(spec)
     if isinstance(answer, Unclear):
@@ -142,9 +145,8 @@ def stop_job(root: Root, order: StopJobOrder) -> Done | Refused | Unclear:
 
 
 def _stop(root: Root, entry: Entry, *, grace: int, reason: str) -> None:
-    here = Here.now()
-    evidence, _ = entries.look(root.path, entry, here)
-    if not evidence.this_host or not (evidence.shim_lives or evidence.run_lives):
+    evidence, _ = entries.look(root.path, entry, Here.now())
+    if not (evidence.shim_lives or evidence.run_lives):
         return
     text = stop_text(grace=grace, reason=reason[: limits.REASON_CHARS_MAX], at=time.time())
     try:
@@ -154,6 +156,8 @@ def _stop(root: Root, entry: Entry, *, grace: int, reason: str) -> None:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise
         placed = False
+    if not evidence.this_host:
+        return  # Its own host's shim finds the request, if that host shares the folder.
     if evidence.shim_lives:
         if not placed:  # A full disk takes no request; the shim takes this signal for one.
             _signal_shim(entry)

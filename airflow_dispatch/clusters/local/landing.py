@@ -4,7 +4,7 @@ An entry is built under a temporary name and renamed into place while the shim h
 entry never exists without a shim that was alive when it appeared; whoever started the shim may die
 at any line; and one tag lands at most once, because a rename onto an existing entry fails.
 """
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH123, PTH208 - a shim starts faster without pathlib
+# ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH123, PTH208 - a shim starts faster without pathlib
 
 from __future__ import annotations
 
@@ -87,9 +87,12 @@ def _make_folders(spec: Spec) -> str:
 
 
 def _install_script(submission: str, script: str) -> None:
-    """Every attempt of a submission has the same script: the first one puts it there."""
-    gate.place(submission, layout.SCRIPT, script)
-    os.chmod(f"{submission}/{layout.SCRIPT}", 0o700)
+    """Put the script there whole. All attempts of a submission have the same one."""
+    temporary = f"{submission}/{gate.TEMPORARY}{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o700), "wb") as file:
+        file.write(script.encode("utf-8"))
+    os.rename(temporary, f"{submission}/{layout.SCRIPT}")
 
 
 def _land(spec: Spec, temporary: str, *, entry: str, submission: str) -> Landed | Answer:

@@ -13,7 +13,6 @@ The shim uses this module too: it imports little, so that a shim starts fast and
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 MARKER = ".dispatch-root"
@@ -56,6 +55,8 @@ def deployment_folder(deployment: str) -> str:
     plain = _DEPLOYMENT.fullmatch(deployment) is not None
     if plain and deployment != SPOOL and not deployment.startswith(_HASHED):
         return deployment
+    import hashlib  # noqa: PLC0415 - it brings megabytes, and no shim comes this way
+
     return _HASHED + hashlib.sha256(deployment.encode("utf-8", "surrogatepass")).hexdigest()
 
 

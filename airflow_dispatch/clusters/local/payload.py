@@ -5,7 +5,7 @@ run escapes by being forked twice. What ends a run before its command does: a st
 the memory limit. Each of them decides the cause whatever the exit code says then: a command that
 saves its work and exits 0 because it was told to end has not succeeded. [evidence-only]
 """
-# ruff: noqa: PTH123, PTH208 - a shim starts faster without pathlib
+# ruff: noqa: PTH108, PTH123, PTH208 - a shim starts faster without pathlib
 
 from __future__ import annotations
 
@@ -210,6 +210,8 @@ def _spawn(spec: Spec, landed: Landed, *, slots: list[int]) -> tuple[int, str]:
     folder = landed.submission
     arguments = list(spec.command) or _script_arguments(folder, spec.script)
     environment = _environment(spec, landed)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{folder}/{layout.RESULT}")  # A result is of the start that wrote it.
     output = os.open(
         f"{folder}/{layout.OUTPUT}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
     )

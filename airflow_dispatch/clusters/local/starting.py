@@ -17,8 +17,11 @@ from airflow_dispatch import limits
 from airflow_dispatch.clusters.local import layout, shim
 from airflow_dispatch.clusters.local import spec as message
 from airflow_dispatch.clusters.local.spec import Answer, Spec
+from airflow_dispatch.core.job import Job
 from airflow_dispatch.core.record import Unclear
 from airflow_dispatch.ports.cluster import StartOrder
+
+_POINTER_BYTES = 8
 
 
 def spec_of(order: StartOrder, *, root: str, uuid: str, slots: int) -> Spec:
@@ -45,6 +48,23 @@ def spec_of(order: StartOrder, *, root: str, uuid: str, slots: int) -> Spec:
         workdir=job.workdir,
         environment={**_base_environment(), **dict(job.env)},
     )
+
+
+def too_long(job: Job) -> str:
+    """What of command and environment no process of this host can be given; empty if all can."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    longest, most = 32 * page, os.sysconf("SC_ARG_MAX") - page
+    pieces = [("an argument of the command", argument) for argument in job.command]
+    pieces += [(f"env {name}", f"{name}={value}") for name, value in job.env]
+    total = 0
+    for what, text in pieces:
+        size = len(text.encode()) + 1
+        total += size + _POINTER_BYTES
+        if size > longest:
+            return f"{what} is {size} bytes; a process of this host takes {longest} at most"
+    if total > most:
+        return f"command and env are {total} bytes; a process of this host takes {most} at most"
+    return ""
 
 
 def _base_environment() -> dict[str, str]:
