@@ -34,7 +34,7 @@ def step(record: Record, view: View, context: Context) -> Step:
             return found
     left = settlement.unquiet(record, view, context.capabilities, predecessors=context.predecessors)
     if not left.quiet:
-        return Wait(waits_of(left))
+        return Wait(tuple(_waits_of(record, context, left)))
     if record.state.quiet_at is None:
         return Decide(StepName.QUIET, Quieted(view.began))
     waits = _waits_to_settle(record)
@@ -46,9 +46,7 @@ def step(record: Record, view: View, context: Context) -> Step:
 
 
 def _steps(record: Record, view: View, context: Context) -> Iterator[Step | None]:
-    cancelled = (
-        record.state.outcome is not None and record.state.outcome.state is OutcomeState.CANCELLED
-    )
+    cancelled = _cancelled(record)
     if cancelled:
         yield judging.stop_job(record, context, 1)
     living = settlement.alive(record, view)
@@ -56,32 +54,41 @@ def _steps(record: Record, view: View, context: Context) -> Iterator[Step | None
         if record.state.knows(sight.mark) or cancelled:
             reason = f"the job has its outcome ({record.state.outcome})"
             yield judging.stop(record, view, context, wanted=sight.id, reason=reason)
-    for owner, permit in record.state.permits:
+    for owner, permit in record.state.permits if context.capabilities.permits else ():
         yield judging.withdraw(record, context, owner, permit)
     yield judging.from_absence(record, view, context)
-    if cancelled and not living:
+    if cancelled and not living and settlement.stop_job_answered(record.state, 1):
         yield judging.stop_job(record, context, 2)
 
 
-def waits_of(left: Unquiet) -> tuple[Waiting, ...]:
+def _cancelled(record: Record) -> bool:
+    outcome = record.state.outcome
+    return outcome is not None and outcome.state is OutcomeState.CANCELLED
+
+
+def _waits_of(record: Record, context: Context, left: Unquiet) -> Iterator[Waiting]:
     """What an unquiet job waits for, in words."""
-    waits: list[Waiting] = []
-    if left.find_too_old or left.stop_job_missing:
-        waits.append(Waiting(WaitKind.LOOKING))
-    waits += [Waiting(WaitKind.STOPPING, f"{s.id} is {s.phase.value}") for s in left.alive]
-    shown = {sight.id for sight in left.alive}
-    waits += [
-        Waiting(WaitKind.LOST if o.lost else WaitKind.ENDING, o.id)
-        for o in left.unaccounted
-        if o.id not in shown
-    ]
-    waits += [Waiting(WaitKind.CALL, f"call {c.number}", c.deadline) for c in left.calls]
-    waits += [
-        Waiting(WaitKind.WITHDRAWAL, f"permit {p.number} of {owner}") for owner, p in left.permits
-    ]
+    if left.find_too_old:
+        yield Waiting(WaitKind.LOOKING)
+    for sight in left.alive:
+        stopped = record.state.knows(sight.mark) or _cancelled(record)
+        kind = WaitKind.STOPPING if stopped else WaitKind.FOREIGN
+        yield Waiting(kind, f"{sight.id} is {sight.phase.value}")
+    shown = [sight.id for sight in left.alive]
+    for known in left.unaccounted:
+        if known.id not in shown:
+            until = judging.resolved_at(record, known, context)
+            yield Waiting(WaitKind.LOST if known.lost else WaitKind.ENDING, known.id, until)
+    for call in left.calls:
+        yield judging.call_wait(call, context)
+    for owner, permit in left.permits:
+        yield Waiting(WaitKind.WITHDRAWAL, f"permit {permit.number} of {owner}")
+    if left.stop_job_missing and not left.alive:
+        answered = settlement.stop_job_answered(record.state, 2)
+        kind = WaitKind.LOOKING if answered else WaitKind.STOPPING
+        yield Waiting(kind, "everything that bears the job's mark")
     if left.predecessor:
-        waits.append(Waiting(WaitKind.PREDECESSOR))
-    return tuple(waits)
+        yield Waiting(WaitKind.PREDECESSOR, f"generation {record.state.predecessor}")
 
 
 def _waits_to_settle(record: Record) -> tuple[Waiting, ...]:

@@ -7,6 +7,8 @@ they are committed against the revision that was loaded before the Find they res
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from airflow_dispatch.core import settlement
 from airflow_dispatch.core.commits import Gone, Intended, Lost, NeverLanded
 from airflow_dispatch.core.identity import ObjectId
@@ -19,10 +21,18 @@ from airflow_dispatch.core.record import (
     Record,
     Stop,
     StopJob,
-    Unclear,
     Withdraw,
 )
-from airflow_dispatch.core.steps import Carry, Context, Decide, Send, Step, StepName
+from airflow_dispatch.core.steps import (
+    Carry,
+    Context,
+    Decide,
+    Send,
+    Step,
+    StepName,
+    Waiting,
+    WaitKind,
+)
 from airflow_dispatch.core.view import View
 
 
@@ -94,6 +104,21 @@ def _object_from_absence(
     return None
 
 
-def unclear(call: Call) -> bool:
-    """Whether no clear reply is known of the call."""
-    return call.reply is None or isinstance(call.reply, Unclear)
+def call_wait(call: Call, context: Context) -> Waiting:
+    """That a call may still land, until when at the latest."""
+    kind = settlement.kind_of_call(call)
+    return Waiting(WaitKind.CALL, f"call {call.number} ({kind.value})", over_at(call, context))
+
+
+def over_at(call: Call, context: Context) -> datetime | None:
+    """The first moment (cluster time) at which a Find can begin to which the call is over."""
+    return _just_after(settlement.last_landing(call, context.capabilities))
+
+
+def resolved_at(record: Record, wanted: ObjectState, context: Context) -> datetime | None:
+    """The first moment at which a Find can begin that resolves the loss, whatever else is seen."""
+    return _just_after(settlement.last_end(record, wanted, context.capabilities))
+
+
+def _just_after(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment + timedelta(seconds=1)

@@ -38,6 +38,7 @@ from airflow_dispatch.core.record import (
     Start,
     State,
     Submission,
+    Withdraw,
 )
 from airflow_dispatch.core.steps import (
     Context,
@@ -115,9 +116,8 @@ def _stop_unwanted(record: Record, view: View, context: Context) -> Step | None:
 def _seek(record: Record, view: View, context: Context, *, newest: Submission) -> Step:
     """Choose the canonical object, or make the next attempt, or give the launch up."""
     state = record.state
-    candidates = [s for s in view.of(state.key) if _may_be_chosen(state, s, newest)]
-    if candidates:
-        chosen = min(candidates, key=lambda s: (s.mark.attempt, s.id))
+    chosen = _best(state, view, newest)
+    if chosen is not None:
         return Decide(StepName.CHOOSE, Chosen(newest.number, chosen.id))
     rejected = _rejection(state, newest)
     if rejected is not None:
@@ -128,43 +128,44 @@ def _seek(record: Record, view: View, context: Context, *, newest: Submission) -
     refused = [a for a in newest.attempts if settlement.refusal(state, a) is not None]
     counted = [a for a in newest.attempts if a not in refused and not _not_sent(state, a)]
     if len(refused) > limits.REFUSALS_MAX:
-        return _fail(
-            Cause(
-                CauseKind.LAUNCH_FAILED,
-                detail=_cut(f"refused {len(refused)} times: {_said(state, refused)}"),
-            )
-        )
+        return _launch_failed(f"refused {len(refused)} times: {_said(state, refused)}")
     if len(counted) < limits.ATTEMPTS_MAX:
         return _attempt(record, view, context, newest=newest, refused=refused)
     unknown = [a for a in counted if settlement.unmatched(state, newest, a)]
     if unknown:
-        calls = (state.call(a.call) for a in unknown)
-        until = max(
-            (c.deadline for c in calls if c is not None and c.deadline is not None), default=None
-        )
-        return Wait(
-            (
-                Waiting(
-                    WaitKind.ATTEMPTS, f"{len(unknown)} unanswered", _after(until, context, view)
-                ),
-            )
-        )
-    return _fail(
-        Cause(
-            CauseKind.LAUNCH_FAILED, detail=f"none of {len(counted)} start calls led to an object"
-        )
-    )
+        return Wait((_unanswered(record, view, context, unknown=unknown),))
+    return _launch_failed(f"none of {len(counted)} start calls led to an object")
 
 
-def _may_be_chosen(state: State, sight: Sight, newest: Submission) -> bool:
-    known = state.object(sight.id)
-    return (
-        known is not None
-        and state.knows(sight.mark)
-        and sight.mark.submission == newest.number
-        and not known.retired
-        and not known.born_open
-    )
+def _best(state: State, view: View, newest: Submission) -> ObjectState | None:
+    """The lowest attempt's object among those that this Find shows, ended ones included.
+
+    One on record that ended, or was lost, before it was chosen counts as well: what may have run
+    decides the submission, though a scheduler that forgets need not show it any more.
+    """
+    eligible = [
+        known
+        for known in state.objects
+        if state.knows(known.mark)
+        and known.mark.submission == newest.number
+        and not (known.retired or known.born_open)
+        and (known.ended or known.lost or view.shown(known.id) is not None)
+    ]
+    return min(eligible, key=lambda known: (known.mark.attempt, known.id), default=None)
+
+
+def _unanswered(
+    record: Record, view: View, context: Context, *, unknown: Sequence[Attempt]
+) -> Waiting:
+    """Until the last of the start calls can land no more; what is over then, a person closes."""
+    calls = [call for a in unknown if (call := record.state.call(a.call)) is not None]
+    still = [c for c in calls if not settlement.over(c, view, context.capabilities)]
+    said = f"{len(unknown)} unanswered"
+    if not still:
+        return Waiting(WaitKind.UNMATCHED, said)
+    landings = (judging.over_at(call, context) for call in still)
+    until = max((moment for moment in landings if moment is not None), default=None)
+    return Waiting(WaitKind.ATTEMPTS, said, until)
 
 
 def _rejection(state: State, newest: Submission) -> Cause | None:
@@ -174,10 +175,8 @@ def _rejection(state: State, newest: Submission) -> Cause | None:
             return Cause(CauseKind.REJECTED, detail=_cut(refusal.reason))
     for wanted in state.objects:
         if wanted.born_open and wanted.mark.submission == newest.number:
-            return Cause(
-                CauseKind.REJECTED,
-                detail=f"{wanted.id} was created without its gate, so it was stopped",
-            )
+            detail = f"{wanted.id} was created without its gate, so it was stopped"
+            return Cause(CauseKind.REJECTED, detail=_cut(detail))
     return None
 
 
@@ -219,13 +218,8 @@ def _follow(record: Record, view: View, context: Context, *, canonical: ObjectSt
     """Open the canonical object's gate, watch its run, conclude from how it ended."""
     sight = view.shown(canonical.id)
     if canonical.gone:
-        return _fail(
-            Cause(
-                CauseKind.LAUNCH_FAILED,
-                detail=f"{canonical.id} went away before its gate was opened",
-            )
-        )
-    if canonical.lost:
+        return _launch_failed(f"{canonical.id} went away before its gate was opened")
+    if canonical.lost and canonical.verdict is None:
         return _lost(record, view, context, canonical=canonical)
     if _may_have_run_unopened(record.state, canonical):
         return _opened_outside(record, view, context, canonical=canonical)
@@ -235,7 +229,8 @@ def _follow(record: Record, view: View, context: Context, *, canonical: ObjectSt
         return Wait((Waiting(WaitKind.LOOKING, canonical.id),))
     match sight.phase:
         case Phase.GATED:
-            return _open(record, view, context, canonical=canonical)
+            at_gate = _revenant if canonical.started else _open
+            return at_gate(record, view, context, canonical=canonical)
         case Phase.QUEUED:
             return Wait((Waiting(WaitKind.QUEUED, sight.note),))
         case Phase.RUNNING:
@@ -259,14 +254,22 @@ def _opened_outside(
     found = judging.stop(
         record, view, context, wanted=canonical.id, reason="its gate was opened outside"
     )
-    why = ", ".join(wait.kind.value for wait in waits)
-    return found or _fail(
-        Cause(
-            CauseKind.LAUNCH_FAILED,
-            detail=f"{canonical.id} was opened outside while it had to wait ({why})",
-        ),
-        wanted=canonical,
+    why = ", ".join(dict.fromkeys(wait.kind.value for wait in waits))
+    return found or _launch_failed(
+        f"{canonical.id} was opened outside while it had to wait ({why})", wanted=canonical
     )
+
+
+def _revenant(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
+    """Behind its gate again after it started: the first start owns the outcome, so it is stopped.
+
+    A scheduler that was rolled back shows this while the first start still runs; opening it again
+    would run it twice. [no-overlap]
+    """
+    found = judging.stop(
+        record, view, context, wanted=canonical.id, reason="it came back to its gate after a start"
+    )
+    return found or Wait((Waiting(WaitKind.STOPPING, canonical.id),))
 
 
 def _concluded(
@@ -290,23 +293,14 @@ def _concluded(
 def _lost(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
     """Learn that it can run no more: by withdrawals, its own records, or its time limit."""
     if settlement.loss_resolved(record, canonical, view, context.capabilities):
-        if canonical.verdict is not None:
-            return _concluded(view, context, canonical=canonical, sight=None)
-        return _fail(
-            Cause(CauseKind.UNKNOWN, detail=f"{canonical.id} vanished from the cluster"),
-            wanted=canonical,
-        )
+        detail = _cut(f"{canonical.id} vanished from the cluster")
+        return _fail(Cause(CauseKind.UNKNOWN, detail=detail), wanted=canonical)
     if context.capabilities.permits:
         for permit in settlement.permits_of(record.state, canonical.id):
             found = judging.withdraw(record, context, canonical.id, permit)
             if found is not None:
                 return found
-    limit = timedelta(seconds=record.job.time_limit_seconds + record.job.grace_seconds)
-    until = (
-        None
-        if canonical.lost_at is None
-        else canonical.lost_at + limit + context.capabilities.call_bound
-    )
+    until = judging.resolved_at(record, canonical, context)
     return Wait((Waiting(WaitKind.LOST, canonical.id, until),))
 
 
@@ -322,14 +316,36 @@ def _open(record: Record, view: View, context: Context, *, canonical: ObjectStat
         for c in record.state.calls
         if isinstance(c.intent, Open) and c.intent.object == canonical.id
     ]
-    if openings and isinstance(openings[-1].reply, Refused) and openings[-1].reply.permanent:
-        return _fail(
-            Cause(CauseKind.LAUNCH_FAILED, detail=_cut(openings[-1].reply.reason)), wanted=canonical
-        )
+    last = openings[-1] if openings else None
+    if last is not None and isinstance(last.reply, Refused) and last.reply.permanent:
+        return _launch_failed(last.reply.reason, wanted=canonical)
+    too_soon = None if last is None else _too_soon(view, context, last=last)
+    if too_soon is not None:
+        return Wait((too_soon,))
+    permits = settlement.permits_of(record.state, canonical.id)
+    if permits and _is_being_withdrawn(record.state, canonical, permits[-1]):
+        found = judging.withdraw(record, context, canonical.id, permits[-1])
+        return found or Wait((Waiting(WaitKind.WITHDRAWAL, f"permit {permits[-1].number}"),))
     intent = judging.intend(record, Open(canonical.id, _permit(record.state, canonical)))
     return Send(
         StepName.OPEN, Intended(intent.number, intent.intent, view.began + context.policy.call_time)
     )
+
+
+def _too_soon(view: View, context: Context, *, last: Call) -> Waiting | None:
+    """The pause after an opening that took no effect, whatever was answered to it."""
+    due = None if last.deadline is None else _next_try(last.deadline, context, refusals=1)
+    if due is None or view.began >= due:
+        return None
+    if isinstance(last.reply, Refused):
+        return Waiting(WaitKind.REFUSED, last.reply.reason, due)
+    return Waiting(WaitKind.CALL, f"call {last.number} (open) to take effect", due)
+
+
+def _is_being_withdrawn(state: State, canonical: ObjectState, permit: Permit) -> bool:
+    """Asked for while the object was lost, and not answered: the next opening needs the answer."""
+    asked = any(call.intent == Withdraw(canonical.id, permit) for call in state.calls)
+    return asked and settlement.withdrawal(state, canonical.id, permit) is None
 
 
 def _permit(state: State, canonical: ObjectState) -> Permit:
@@ -381,13 +397,9 @@ def _call_waits(
     state = record.state
     for call in settlement.pending(state, view, context.capabilities):
         if _concerns_gate(call, canonical):
-            until = _after(call.deadline, context, view)
-            yield Waiting(
-                WaitKind.CALL, f"call {call.number} ({settlement.kind_of_call(call).value})", until
-            )
-    for owner, permit in state.permits:
-        withdrawn = settlement.withdrawal(state, owner, permit)
-        if owner != canonical.id and (withdrawn is None or withdrawn.reply_revision > view.base):
+            yield judging.call_wait(call, context)
+    for owner, permit in state.permits if context.capabilities.permits else ():
+        if owner != canonical.id and not settlement.withdrawn_before(state, owner, permit, view):
             yield Waiting(WaitKind.WITHDRAWAL, f"permit {permit.number} of {owner}")
 
 
@@ -416,6 +428,10 @@ def _other_life(record: Record, view: View, *, canonical: ObjectState) -> Iterat
 # --- small words ----------------------------------------------------------------------------------
 
 
+def _launch_failed(detail: str, *, wanted: ObjectState | None = None) -> Step:
+    return _fail(Cause(CauseKind.LAUNCH_FAILED, detail=_cut(detail)), wanted=wanted)
+
+
 def _fail(cause: Cause, *, wanted: ObjectState | None = None) -> Step:
     outcome = Outcome(
         OutcomeState.FAILED, cause=cause, object=None if wanted is None else wanted.id
@@ -437,10 +453,3 @@ def _cut(text: str) -> str:
     return (
         text if len(text) <= limits.DETAIL_CHARS_MAX else text[: limits.DETAIL_CHARS_MAX - 1] + "…"
     )
-
-
-def _after(deadline: datetime | None, context: Context, view: View) -> datetime | None:
-    """When a call with this deadline is over, with a second to be past it."""
-    if deadline is None:
-        return None
-    return max(deadline + context.capabilities.call_bound + timedelta(seconds=1), view.began)
