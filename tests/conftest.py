@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+# The shipped conformance suites assert like tests, wherever they are imported first.
+pytest.register_assert_rewrite("airflow_dispatch.testing")
+
 # Where Debian puts server programs that are not on PATH; `*` is a version number.
 SERVER_FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/sbin", "/usr/local/sbin")
 

@@ -14,8 +14,6 @@ from airflow_dispatch.stores.sql.database import Database
 from airflow_dispatch.stores.sql.store import SqlStore
 from tests.support.postgres import Postgres, running_postgres
 
-pytest.register_assert_rewrite("airflow_dispatch.testing")
-
 BACKENDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
 
