@@ -55,6 +55,10 @@ class UnreadableRecord(DispatchError):
     """A record holds what this version does not know; no decision is taken on it."""
 
 
+class OpenRecords(DispatchError):
+    """Tables were not dropped, because they hold records of runs that may still go on."""
+
+
 class RunFailed(DispatchError):
     """The run has a committed outcome other than success."""
 
