@@ -1,0 +1,71 @@
+"""What the tests of the local cluster need to know of its insides."""
+
+import json
+import signal
+from pathlib import Path
+
+from airflow_dispatch.clusters.local import layout, proc
+from airflow_dispatch.core.commits import Sight
+from airflow_dispatch.core.record import Phase
+from airflow_dispatch.testing.cluster_work import Scene
+from tests.conformance.clusters.harnesses import LocalHarness
+
+
+def entry_folder(harness: LocalHarness, sight: Sight) -> Path:
+    """Where an object's entry is."""
+    return Path(layout.spool(str(harness.root), sight.mark.task_digest), sight.id)
+
+
+def submission_folder(harness: LocalHarness, scene: Scene, sight: Sight) -> Path:
+    """Where an object's run is."""
+    return Path(harness.cluster.places(scene.key, sight.id, sight.mark).run_folder)
+
+
+def spooled(harness: LocalHarness, scene: Scene) -> list[str]:
+    """Everything that is in the spool for a task, finished or not."""
+    folder = Path(layout.spool(str(harness.root), scene.key.task.digest))
+    return [path.name for path in folder.iterdir()]
+
+
+def entry(harness: LocalHarness, sight: Sight) -> dict[str, object]:
+    """What a shim wrote of itself."""
+    told: dict[str, object] = json.loads((entry_folder(harness, sight) / layout.ENTRY).read_text())
+    return told
+
+
+def rewrite_entry(harness: LocalHarness, sight: Sight, **changes: object) -> None:
+    """Make an entry say something else."""
+    path = entry_folder(harness, sight) / layout.ENTRY
+    path.write_text(json.dumps({**entry(harness, sight), **changes}))
+
+
+def shim_of(harness: LocalHarness, sight: Sight) -> proc.Process:
+    """The object's living shim."""
+    pid = entry(harness, sight)["pid"]
+    assert isinstance(pid, int)
+    found = proc.look(pid)
+    assert found is not None, f"no process {pid}"
+    return found
+
+
+def kill_shim(harness: LocalHarness, sight: Sight) -> None:
+    """Kill -9."""
+    assert proc.send(shim_of(harness, sight), signal.SIGKILL)
+
+
+async def until_gone(scene: Scene, process: proc.Process) -> None:
+    """Wait for a process to be no more."""
+    until = await scene.after(scene.harness.patience_seconds)
+    while (now := proc.look(process.pid)) is not None and now.start == process.start:
+        assert await scene.after(0) < until, f"{process} does not end"
+        await scene.harness.pause()
+
+
+def running_marks(sight: Sight) -> list[proc.Process]:
+    """The processes that carry the object's start mark."""
+    return proc.marked(layout.start_mark(sight.id, 0))
+
+
+def is_gated(sight: Sight) -> bool:
+    """Whether the object waits at its gate."""
+    return sight.phase is Phase.GATED

@@ -1,0 +1,244 @@
+"""Who dies when: shims, those who started them, hosts. What is left is found, and ended."""
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_dispatch.clusters.local import proc
+from airflow_dispatch.core.causes import CauseKind
+from airflow_dispatch.core.record import Decided, Done, Phase, Refused, Source
+from airflow_dispatch.testing.cluster_suite import cause, kind
+from airflow_dispatch.testing.cluster_work import Scene, Work
+from tests.conformance.clusters import local_tools as tools
+from tests.conformance.clusters.conftest import processes_of
+from tests.conformance.clusters.harnesses import LocalHarness, local
+
+
+async def test_a_gated_shim_killed_is_node_lost(local_harness: LocalHarness) -> None:
+    """The object of a shim that was killed at its gate has ended, unstarted and for good."""
+    scene, work = await Scene.of(local_harness), Work()
+    sight = await scene.started(local_harness.job(work))
+    tools.kill_shim(local_harness, sight)
+    sight = await scene.ended(sight)
+    verdict = sight.incarnations[0].verdict
+    assert verdict is not None
+    assert verdict.source is Source.SCHEDULER
+    assert (sight.phase, sight.started, kind(sight)) == (Phase.ENDED, False, CauseKind.NODE_LOST)
+    reply = await scene.open(sight)
+    assert isinstance(reply, Refused)
+    assert reply.permanent
+    assert await local_harness.starts(work) == 0
+
+
+async def test_a_running_shim_killed_leaves_a_run_that_stops_can_end(
+    local_harness: LocalHarness,
+) -> None:
+    """Without its shim a run is lost and alive; stops warn once and kill after the grace."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.running(Work(waits=True, shrugs=True))
+    tools.kill_shim(local_harness, sight)
+    sight = await scene.until(sight, lambda s: s.incarnations[0].verdict is not None)
+    assert (sight.phase, sight.idle, kind(sight)) == (Phase.RUNNING, False, CauseKind.NODE_LOST)
+    assert tools.running_marks(sight)
+    assert await scene.withdraw(sight) == Decided(((0, True),))
+    assert await scene.stop(sight, grace=1) == Done()
+    assert (await scene.look(sight.id)).phase is Phase.RUNNING, "nobody sees to its end"
+    until = await scene.after(local_harness.patience_seconds)
+    while not (await scene.look(sight.id)).idle:
+        assert await scene.after(0) < until
+        assert await scene.stop(sight, grace=1) == Done()
+        await local_harness.pause()
+    assert kind(await scene.look(sight.id)) is CauseKind.NODE_LOST
+    assert not tools.running_marks(sight)
+
+
+async def test_stop_job_ends_what_a_dead_shim_left(local_harness: LocalHarness) -> None:
+    """A warning is enough for a run that heeds it, with nobody to watch it."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.running(Work(waits=True))
+    tools.kill_shim(local_harness, sight)
+    await scene.until(sight, lambda s: s.incarnations[0].verdict is not None)
+    assert await scene.stop_job(grace=3600) == Done()
+    assert kind(await scene.ended(sight)) is CauseKind.NODE_LOST
+
+
+async def test_a_run_that_ends_after_its_shim_is_no_success(local_harness: LocalHarness) -> None:
+    """A command that exits 0 with nobody to record it stays lost."""
+    scene, work = await Scene.of(local_harness), Work(waits=True)
+    sight = await scene.running(work)
+    tools.kill_shim(local_harness, sight)
+    await local_harness.release(work)
+    assert kind(await scene.ended(sight)) is CauseKind.NODE_LOST
+
+
+async def test_a_killed_shim_wakes_a_watch(local_harness: LocalHarness) -> None:
+    """A shim that dies without a word ends the watch of its task at once."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.started(local_harness.job(Work()))
+    await scene.shown()
+    waiting = asyncio.create_task(local_harness.cluster.watch(scene.key.task, seconds=60))
+    await local_harness.pause()
+    assert not waiting.done()
+    tools.kill_shim(local_harness, sight)
+    await asyncio.wait_for(waiting, timeout=5)
+
+
+async def test_a_person_may_end_a_shim(local_harness: LocalHarness) -> None:
+    """SIGTERM to a shim is a stop: its run is warned and ended, and that is recorded."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.running(Work(waits=True))
+    assert proc.send(tools.shim_of(local_harness, sight), signal.SIGTERM)
+    sight = await scene.ended(sight)
+    found = cause(sight)
+    assert found is not None
+    assert found.kind is CauseKind.CANCELLED_OUTSIDE
+    assert "SIGTERM" in found.detail
+
+
+async def test_a_run_whose_entry_is_removed_ends(local_harness: LocalHarness) -> None:
+    """What the queue does not show any more can never be stopped, so it does not go on."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.running(Work(waits=True))
+    shim = tools.shim_of(local_harness, sight)
+    shutil.rmtree(tools.entry_folder(local_harness, sight))
+    await tools.until_gone(scene, shim)
+    assert not tools.running_marks(sight)
+    assert await scene.shown() == ()
+
+
+async def test_a_run_survives_an_unmounted_root(local_harness: LocalHarness) -> None:
+    """While the root is away the run goes on; its end is recorded once the root is back."""
+    scene, work = await Scene.of(local_harness), Work(waits=True)
+    sight = await scene.running(work)
+    away = local_harness.root.with_name("away")
+    local_harness.root.rename(away)
+    try:
+        await local_harness.release(work)
+        await asyncio.sleep(1.5)  # Longer than the shim takes to look for its entry.
+    finally:
+        away.rename(local_harness.root)
+    assert cause(await scene.ended(sight)) is None
+
+
+async def test_another_boot_is_the_end(local_harness: LocalHarness) -> None:
+    """An entry of an earlier boot of this host has ended, whatever locks and marks say."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.running(Work(waits=True))
+    tools.rewrite_entry(local_harness, sight, boot="0" * 8)
+    sight = await scene.look(sight.id)
+    assert (sight.phase, sight.idle, kind(sight)) == (Phase.ENDED, True, CauseKind.NODE_LOST)
+
+
+async def test_of_another_host_nothing_is_judged(local_harness: LocalHarness) -> None:
+    """An entry of another host is alive until records say otherwise: its locks are not ours."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.running(Work(waits=True))
+    tools.rewrite_entry(local_harness, sight, host="elsewhere", boot="0" * 8)
+    tools.kill_shim(local_harness, sight)
+    await scene.moments()
+    sight = await scene.look(sight.id)
+    assert (sight.phase, sight.idle) == (Phase.RUNNING, False)
+    assert sight.incarnations[0].verdict is None
+    assert "elsewhere" in sight.note
+
+
+async def test_ended_objects_are_read_back_by_anybody(local_harness: LocalHarness) -> None:
+    """A cluster object that never saw a run start tells how it ended."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.ended(await scene.running(Work(exit_code=5, output="once")))
+    fresh = local(local_harness.root)
+    try:
+        found = (await fresh.find((scene.key.task,))).objects
+        piece = await fresh.read_output(scene.key, sight.id, sight.mark, offset=0, limit=100)
+    finally:
+        await fresh.close()
+    assert found == (sight,)
+    assert (piece.text, piece.complete) == ("once", True)
+
+
+# --- those who start shims ------------------------------------------------------------------------
+
+CLIENT = Path(__file__).with_name("dying_client.py")
+
+
+async def test_who_starts_may_die_between_any_two_lines(
+    local_harness: LocalHarness, tmp_path: Path
+) -> None:
+    """A supervisor killed at any line of a start leaves nothing, or a gated object that is found."""
+    scene = await Scene.of(local_harness)
+    until = await scene.after(60)
+    task = scene.key.task
+    tags = tmp_path / "tags"
+    await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, str(CLIENT), str(local_harness.root), task.run_id, str(tags)],
+        check=True,
+        timeout=120,
+    )
+    tried = set(tags.read_text().split())
+    assert len(tried) > 100, "there are more lines than that"
+    while _shims_without_entry(tried, {s.id for s in await scene.shown()}):
+        assert await scene.after(0) < until
+        await local_harness.pause()
+    shown = await scene.shown()
+    landed = {s.id for s in shown}
+    assert landed < tried
+    assert len(landed) > 20, "some were killed after they had landed"
+    assert all(tools.is_gated(s) and not s.started for s in shown)
+    assert all(s.mark == replace(scene.mark(), tag=s.id) for s in shown)
+    assert await scene.stop_job() == Done()
+    for sight in shown:
+        await scene.ended(sight)
+    assert not processes_of(local_harness.root)
+
+
+def _shims_without_entry(tried: set[str], landed: set[str]) -> bool:
+    """Whether a shim is on its way that has not landed its object yet."""
+    for process in proc.everything():
+        try:
+            words = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if tried.difference(landed).intersection(words):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("whom", ["a stranger with the pid", "a zombie"])
+def test_a_reused_pid_is_nobody_we_know(whom: str) -> None:
+    """No signal goes to a process that is not the one that was meant."""
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        now = proc.look(bystander.pid)
+        assert now is not None
+        if whom == "a zombie":
+            bystander.send_signal(signal.SIGKILL)
+            while proc.look(bystander.pid) is not None:
+                pass
+            assert not proc.send(now, signal.SIGKILL)
+        else:
+            assert not proc.send(now._replace(start=now.start - 1), signal.SIGKILL)
+            assert bystander.poll() is None
+            assert proc.send(now, signal.SIGTERM)
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+async def test_eight_starts_at_once_make_one_object(local_harness: LocalHarness) -> None:
+    """One tag lands once, however often and fast its call is made; all are told the same."""
+    scene = await Scene.of(local_harness)
+    order = await scene.start_order(local_harness.job(Work()), scene.mark())
+    replies = await asyncio.gather(*(local_harness.cluster.start(order) for _ in range(8)))
+    assert len(set(replies)) == 1
+    assert len(await scene.shown()) == 1
+    assert tools.spooled(local_harness, scene) == [order.mark.tag]
+    again = await local_harness.cluster.start(replace(order, mark=replace(order.mark, attempt=2)))
+    assert isinstance(again, Refused)
+    assert again.permanent
