@@ -228,6 +228,19 @@ class AirflowBed:
         )
         return found
 
+    def ends(self, dag_id: str, run_id: str, task_id: str, state: str, *, seconds: float) -> None:
+        """Wait until the task instance is in the state; a failure shows its log."""
+
+        def reached() -> bool:
+            return bool(self.task(dag_id, run_id, task_id)["state"] == state)
+
+        try:
+            until(f"{dag_id}.{task_id} is {state}", reached, seconds=seconds)
+        except AssertionError as error:
+            found = self.task(dag_id, run_id, task_id)
+            log = self.log(dag_id, run_id, task_id, max(found["try_number"], 1))
+            raise AssertionError(f"{error}, but {found['state']}:\n{log[-6000:]}") from error
+
     def mark_task(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """Mark a task instance as `success` or `failed`."""
         self.api(

@@ -17,11 +17,7 @@ def test_a_retry_is_a_new_generation(airflow_bed: AirflowBed, account: Account) 
     bed = airflow_bed
     bed.unpause("retried")
     run_id = bed.trigger("retried", {"account": str(account.path), "seconds": 1, "exit_first": 7})
-    until(
-        "success",
-        lambda: bed.task("retried", run_id, "group.run")["state"] == "success",
-        seconds=180,
-    )
+    bed.ends("retried", run_id, "group.run", "success", seconds=180)
     assert [line[2] for line in account.lines("START")] == ["1", "2"]
     first = bed.show("retried", run_id, "group.run", "--generation", "1")
     assert first["outcome"]["cause"]["number"] == 7
@@ -51,11 +47,7 @@ def test_a_cluster_that_is_none_fails_clearly(airflow_bed: AirflowBed) -> None:
     for dag_id, word in (("unknown_cluster", "nowhere"), ("wrong_connection", "not_dispatch")):
         bed.unpause(dag_id)
         run_id = bed.trigger(dag_id)
-        until(
-            "failed",
-            lambda d=dag_id, r=run_id: bed.task(d, r, "run")["state"] == "failed",
-            seconds=120,
-        )  # type: ignore[misc]
+        bed.ends(dag_id, run_id, "run", "failed", seconds=120)
         assert word in bed.log(dag_id, run_id, "run", 1)
         listed = bed.command("dispatch", "list", "--dag-id", dag_id, "-o", "json")
         assert run_id not in listed.stdout
@@ -66,5 +58,5 @@ def test_the_digits_example_trains(airflow_bed: AirflowBed) -> None:
     bed = airflow_bed
     bed.unpause("digits")
     run_id = bed.trigger("digits")
-    until("success", lambda: bed.task("digits", run_id, "train")["state"] == "success", seconds=240)
+    bed.ends("digits", run_id, "train", "success", seconds=240)
     assert bed.xcom("digits", run_id, "train")["result"]["accuracy"] > 0.9

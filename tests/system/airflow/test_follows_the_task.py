@@ -52,10 +52,20 @@ def settled(bed: AirflowBed, run_id: str, *words: str) -> dict[str, Any]:
     return until("the record is settled", look, seconds=60)
 
 
+def taken_over(bed: AirflowBed, run_id: str, before: str) -> None:
+    """Another supervisor than `before` looks after the record."""
+
+    def look() -> bool:
+        owner = bed.show("one", run_id, "run")["attended"]["owner"]
+        return owner not in ("", before)
+
+    until(f"another than {before} owns the record", look, seconds=120)
+
+
 def test_a_run_that_ends_well_succeeds(bed: AirflowBed, account: Account) -> None:
     """The task succeeds, its XCom holds the outcome and the result, and the record is settled."""
     run_id = bed.trigger("one", {"account": str(account.path), "seconds": 2})
-    until("success", lambda: bed.task("one", run_id, "run")["state"] == "success", seconds=60)
+    bed.ends("one", run_id, "run", "success", seconds=60)
     record = settled(bed, run_id)
     assert record["outcome"]["state"] == "succeeded"
     value = bed.xcom("one", run_id, "run")
@@ -69,7 +79,7 @@ def test_a_run_that_ends_well_succeeds(bed: AirflowBed, account: Account) -> Non
 def test_a_run_that_fails_fails_its_task(bed: AirflowBed, account: Account) -> None:
     """The task fails with the exit code as its cause."""
     run_id = bed.trigger("one", {"account": str(account.path), "seconds": 1, "exit": 3})
-    until("failed", lambda: bed.task("one", run_id, "run")["state"] == "failed", seconds=60)
+    bed.ends("one", run_id, "run", "failed", seconds=60)
     cause = settled(bed, run_id)["outcome"]["cause"]
     assert (cause["kind"], cause["number"]) == ("exit", 3)
 
@@ -101,7 +111,7 @@ def test_a_cleared_task_runs_again_after_the_old_run_ended(
     first = account.pid()
     bed.clear("one", run_id, "run")
     stopped(account, first)
-    until("success", lambda: bed.task("one", run_id, "run")["state"] == "success", seconds=150)
+    bed.ends("one", run_id, "run", "success", seconds=150)
     starts, ends = account.lines("START"), account.lines("END")
     assert [line[2] for line in starts] == ["1", "2"]
     assert float(starts[1][3]) >= float(ends[0][3])
@@ -141,13 +151,8 @@ def test_the_triggerer_killed_twice_changes_nothing(bed: AirflowBed, account: Ac
         bed.kill("triggerer")
         assert alive(pid)
         bed.start("triggerer")
-        before = bed.show("one", run_id, "run")["attended"]["owner"]
-        until(
-            "another supervisor owns the record",
-            lambda b=before: bed.show("one", run_id, "run")["attended"]["owner"] not in ("", b),  # type: ignore[misc]
-            seconds=120,
-        )
-    until("success", lambda: bed.task("one", run_id, "run")["state"] == "success", seconds=180)
+        taken_over(bed, run_id, bed.show("one", run_id, "run")["attended"]["owner"])
+    bed.ends("one", run_id, "run", "success", seconds=180)
     record = settled(bed, run_id)
     assert len(record["objects"]) == 1
     assert [line[1] for line in account.lines("START")] == [str(pid)]
@@ -159,5 +164,5 @@ def test_the_command_line_cancels(bed: AirflowBed, account: Account) -> None:
     run_id = running(bed, account)
     bed.command("dispatch", "cancel", "one", "run", run_id, "--reason", "enough", "--yes")
     stopped(account, account.pid())
-    until("failed", lambda: bed.task("one", run_id, "run")["state"] == "failed", seconds=90)
+    bed.ends("one", run_id, "run", "failed", seconds=90)
     assert settled(bed, run_id)["outcome"]["reason"] == "enough"

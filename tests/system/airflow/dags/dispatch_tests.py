@@ -6,6 +6,7 @@ Each run's `conf` says how long it takes and where it keeps its account.
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, TaskGroup
 
@@ -25,7 +26,7 @@ COMMAND = [
     "--exit-first",
     "{{ dag_run.conf.get('exit_first', 0) }}",
 ]
-COMMON = {
+COMMON: dict[str, Any] = {
     "schedule": None,
     "start_date": datetime(2025, 1, 1, tzinfo=timezone.utc),
     "catchup": False,
