@@ -22,7 +22,7 @@ from typing import Union, get_args, get_origin, get_type_hints
 from airflow_dispatch.core.commits import KINDS, Body, kind_of
 from airflow_dispatch.core.job import Job
 from airflow_dispatch.core.record import State
-from airflow_dispatch.errors import UnreadableRecord, ensure
+from airflow_dispatch.errors import InvalidJob, InvariantBroken, UnreadableRecord, ensure
 
 VERSION = 1
 
@@ -41,7 +41,7 @@ def encode_state(state: State) -> str:
 
 def decode_state(text: str) -> State:
     """The state from JSON text of this or an earlier version."""
-    found = _decode(State, _parsed(text)["state"])
+    found = _decode(State, _parsed(text, "state"))
     ensure(isinstance(found, State), "a state decodes to a state")
     return found  # type: ignore[return-value]  # checked on the line above
 
@@ -53,7 +53,7 @@ def encode_job(job: Job) -> str:
 
 def decode_job(text: str) -> Job:
     """The job description from JSON text of this or an earlier version."""
-    found = _decode(Job, _parsed(text)["job"])
+    found = _decode(Job, _parsed(text, "job"))
     ensure(isinstance(found, Job), "a job decodes to a job")
     return found  # type: ignore[return-value]  # checked on the line above
 
@@ -70,7 +70,7 @@ def decode_body(kind: str, text: str) -> Body:
         raise UnreadableRecord(
             f"this version does not know commits of kind {kind!r}; upgrade airflow-dispatch here"
         )
-    found = _decode(wanted, _parsed(text)["body"])
+    found = _decode(wanted, _parsed(text, "body"))
     ensure(isinstance(found, wanted), "a body decodes to its kind")
     return found  # type: ignore[return-value]  # checked on the line above
 
@@ -79,15 +79,16 @@ def _dumped(value: Json) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=False)
 
 
-def _parsed(text: str) -> dict[str, Json]:
+def _parsed(text: str, name: str) -> Json:
+    """What stands under `name`, in the form of the present version."""
     try:
         value: Json = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableRecord(f"a stored record is not JSON: {error}") from error
     version = value.get("v") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(version, int):
+    if not isinstance(value, dict) or type(version) is not int:
         raise UnreadableRecord("a stored record has no version")
-    if version > VERSION:
+    if not 1 <= version <= VERSION:
         raise UnreadableRecord(
             f"a stored record has version {version} and this program knows up to {VERSION}; "
             "upgrade airflow-dispatch here"
@@ -95,7 +96,14 @@ def _parsed(text: str) -> dict[str, Json]:
     while version < VERSION:
         value = UPGRADES[version](value)
         version += 1
-    return value
+    if name not in value:
+        raise UnreadableRecord(f"a stored record has no {name!r}")
+    unknown = sorted(set(value) - {"v", name})
+    if unknown:
+        raise UnreadableRecord(
+            f"a stored record has {unknown[0]!r}, which this version does not know"
+        )
+    return value[name]
 
 
 # --- by declared type -----------------------------------------------------------------------------
@@ -153,7 +161,10 @@ def _encode(wanted: object, value: object) -> Json:
 def _encode_member(members: tuple[type, ...], value: object) -> Json:
     if value is None:
         return None
-    wanted = next(m for m in members if m is not type(None) and (m is type(value) or _plain(m)))
+    fitting = (m for m in members if m is not type(None) and (m is type(value) or _plain(m)))
+    wanted = next(fitting, None)
+    if wanted is None:
+        raise InvariantBroken(f"{value!r} is not a {' or '.join(m.__name__ for m in members)}")
     written = _encode(wanted, value)
     several = sum(dataclasses.is_dataclass(m) for m in members) > 1
     return {"is": wanted.__name__, **written} if several and isinstance(written, dict) else written
@@ -198,29 +209,42 @@ def _decode_class(wanted: type, value: Json) -> object:
             raise UnreadableRecord(
                 f"a stored {wanted.__name__} is {value!r}, which this version does not know"
             ) from error
-    if wanted is datetime and isinstance(value, str):
-        return datetime.fromisoformat(value)
+    if wanted is datetime:
+        return _decode_time(value)
     if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)):
         return value
     raise UnreadableRecord(f"a stored {wanted.__name__} is {value!r}")
+
+
+def _decode_time(value: Json) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise UnreadableRecord(f"a stored time is {value!r}") from error
+    if moment.tzinfo is None:
+        raise UnreadableRecord(f"a stored time is {value!r}, without a zone")
+    return moment
 
 
 def _decode_dataclass(wanted: type, value: Json) -> object:
     if not isinstance(value, dict):
         raise UnreadableRecord(f"a stored {wanted.__name__} is a {type(value).__name__}")
     fields = _fields(wanted)
-    unknown = sorted(set(value) - set(fields) - {"is"})
+    unknown = sorted(set(value) - set(fields))
     if unknown:
         raise UnreadableRecord(
             f"a stored {wanted.__name__} has {unknown[0]!r}, which this version does not know"
         )
-    read = {name: _decode(fields[name][0], item) for name, item in value.items() if name != "is"}
+    read = {name: _decode(fields[name][0], item) for name, item in value.items()}
     missing = [
         n for n, (_, default) in fields.items() if default is dataclasses.MISSING and n not in read
     ]
     if missing:
         raise UnreadableRecord(f"a stored {wanted.__name__} lacks {missing[0]!r}")
-    return wanted(**read)
+    try:
+        return wanted(**read)
+    except (InvariantBroken, InvalidJob) as error:
+        raise UnreadableRecord(f"a stored {wanted.__name__} is impossible: {error}") from error
 
 
 def _decode_member(members: tuple[type, ...], value: Json) -> object:
@@ -233,5 +257,5 @@ def _decode_member(members: tuple[type, ...], value: Json) -> object:
             raise UnreadableRecord(
                 f"a stored value is a {value.get('is')!r}, which this version does not know"
             )
-        return _decode(named, value)
+        return _decode(named, {name: item for name, item in value.items() if name != "is"})
     return _decode(next(m for m in members if m is not type(None)), value)
