@@ -84,6 +84,7 @@ class DispatchTrigger(BaseTrigger):
         self._deadline = deadline
         self._key: JobKey | None = None
         self._fired = False
+        self._killing: asyncio.Task[None] | None = None
         self._journal = LogJournal(log)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -125,11 +126,12 @@ class DispatchTrigger(BaseTrigger):
         """Stop the run if Airflow's rows say that no try wants it any more; else leave it alone."""
         if self._fired:
             return
-        killing = asyncio.create_task(self._killed())
-        _kills.add(killing)
-        killing.add_done_callback(_kills.discard)
+        if self._killing is None or self._killing.done():
+            self._killing = asyncio.create_task(self._killed())
+            _kills.add(self._killing)
+            self._killing.add_done_callback(_kills.discard)
         # Airflow cuts this method short after about a second; what was begun goes on.
-        await asyncio.shield(killing)
+        await asyncio.shield(self._killing)
 
     # --- the run ----------------------------------------------------------------------------------
 

@@ -175,7 +175,7 @@ def test_numbers_may_come_out_of_a_template() -> None:
 
 TEMPLATED = ("cluster", "workdir", "cpus", "memory", "nodes", "gpus", "time_limit", "grace")
 TEMPLATES: list[dict[str, object]] = [
-    *({name: "{{ params.x }}"} for name in TEMPLATED),
+    *(dict[str, object]({name: "{{ params.x }}"}) for name in TEMPLATED),
     {"command": "{{ params.x }}"},
     {"command": ["run", "{% if x %}a{% endif %}"]},
     {"command": None, "script": "{{ params.x }}"},
