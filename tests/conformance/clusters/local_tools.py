@@ -1,6 +1,7 @@
 """What the tests of the local cluster need to know of its insides."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -21,10 +22,19 @@ def submission_folder(harness: LocalHarness, scene: Scene, sight: Sight) -> Path
     return Path(harness.cluster.places(scene.key, sight.id, sight.mark).run_folder)
 
 
+def gate(harness: LocalHarness, scene: Scene, sight: Sight) -> list[str]:
+    """The files of the permit protocol."""
+    return names(submission_folder(harness, scene, sight) / layout.GATE)
+
+
 def spooled(harness: LocalHarness, scene: Scene) -> list[str]:
     """Everything that is in the spool for a task, finished or not."""
-    folder = Path(layout.spool(str(harness.root), scene.key.task.digest))
-    return [path.name for path in folder.iterdir()]
+    return names(Path(layout.spool(str(harness.root), scene.key.task.digest)))
+
+
+def names(folder: Path) -> list[str]:
+    """What is in a folder."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 def entry(harness: LocalHarness, sight: Sight) -> dict[str, object]:
@@ -69,3 +79,18 @@ def running_marks(sight: Sight) -> list[proc.Process]:
 def is_gated(sight: Sight) -> bool:
     """Whether the object waits at its gate."""
     return sight.phase is Phase.GATED
+
+
+def stall(process: proc.Process) -> None:
+    """Keep a process from running."""
+    assert proc.send(process, signal.SIGSTOP)
+
+
+def resume(process: proc.Process) -> None:
+    """Let a process run again."""
+    assert proc.send(process, signal.SIGCONT)
+
+
+def close(descriptor: int) -> None:
+    """Close a descriptor, and let go of its lock."""
+    os.close(descriptor)

@@ -5,6 +5,8 @@ import pytest
 from airflow_dispatch.testing.cluster_suite import ClusterSuite
 from tests.conformance.clusters.harnesses import LocalHarness
 
+pytestmark = pytest.mark.system
+
 
 class TestLocalCluster(ClusterSuite):
     """The local cluster passes the suite."""

@@ -13,11 +13,14 @@ import pytest
 from airflow_dispatch.clusters.local import proc
 from airflow_dispatch.core.causes import CauseKind
 from airflow_dispatch.core.record import Decided, Done, Phase, Refused, Source
+from airflow_dispatch.errors import ClusterUnavailable
 from airflow_dispatch.testing.cluster_suite import cause, kind
 from airflow_dispatch.testing.cluster_work import Scene, Work
 from tests.conformance.clusters import local_tools as tools
 from tests.conformance.clusters.conftest import processes_of
 from tests.conformance.clusters.harnesses import LocalHarness, local
+
+pytestmark = pytest.mark.system
 
 
 async def test_a_gated_shim_killed_is_node_lost(local_harness: LocalHarness) -> None:
@@ -120,6 +123,8 @@ async def test_a_run_survives_an_unmounted_root(local_harness: LocalHarness) -> 
     local_harness.root.rename(away)
     try:
         await local_harness.release(work)
+        with pytest.raises(ClusterUnavailable, match="disk mounted"):
+            await scene.shown()
         await asyncio.sleep(1.5)  # Longer than the shim takes to look for its entry.
     finally:
         away.rename(local_harness.root)
@@ -170,7 +175,7 @@ CLIENT = Path(__file__).with_name("dying_client.py")
 async def test_who_starts_may_die_between_any_two_lines(
     local_harness: LocalHarness, tmp_path: Path
 ) -> None:
-    """A supervisor killed at any line of a start leaves nothing, or a gated object that is found."""
+    """A supervisor killed at any line of a start leaves nothing, or one gated object."""
     scene = await Scene.of(local_harness)
     until = await scene.after(60)
     task = scene.key.task
