@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from tests.conftest import require_server
 
@@ -25,6 +26,17 @@ PASSWORD = "pass:w/rd@%"
 """With signs that a URL must escape, so that a message that repeats it is found out."""
 START_SECONDS = 60
 STOP_SECONDS = 20
+
+
+Command = list[str | Path]
+
+
+class Account(TypedDict, total=False):
+    """How `subprocess` is told whom to run a program as."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
 
 
 @dataclass(frozen=True)
@@ -53,31 +65,50 @@ class Postgres:
 
 @contextmanager
 def running_postgres() -> Iterator[Postgres]:
-    """Start a server, and stop it at the end."""
+    """Start a server of its own, and stop it at the end."""
     programs = require_server("initdb", GET_IT).resolve().parent
+    with _folder() as folder:
+        password = folder / "password"
+        password.write_text(PASSWORD, encoding="utf-8")
+        shutil.chown(password, _account().pw_uid, _account().pw_gid)
+        initdb: Command = [
+            programs / "initdb",
+            "-D",
+            folder / "data",
+            "-U",
+            USER,
+            f"--pwfile={password}",
+        ]
+        initdb += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        _run(initdb, folder)
+        with _serving(programs, folder) as server:
+            yield server
+
+
+@contextmanager
+def running_standby(primary: Postgres) -> Iterator[Postgres]:
+    """Start a server that follows another one and answers from what it has received so far."""
+    with _folder() as folder:
+        copy: Command = [primary.bin / "pg_basebackup", "-D", folder / "data", "-R", "-c", "fast"]
+        copy += ["--no-sync", "-h", "127.0.0.1", "-p", str(primary.port), "-U", USER]
+        _run(copy, folder, PGPASSWORD=PASSWORD)
+        with _serving(primary.bin, folder) as server:
+            yield server
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder that belongs to whoever the server runs as."""
     folder = Path(tempfile.mkdtemp(prefix="dispatch-postgres-"))
     try:
-        process, port = _start(programs, folder)
-        try:
-            server = Postgres(port, programs, process)
-            _wait(server, folder)
-            yield server
-        finally:
-            _stop(process)
+        shutil.chown(folder, _account().pw_uid, _account().pw_gid)
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    account = _account()
-    password = folder / "password"
-    password.write_text(PASSWORD, encoding="utf-8")
-    for path in (folder, password):
-        os.chown(path, account.pw_uid, account.pw_gid)
-    data = folder / "data"
-    initdb = [programs / "initdb", "-D", data, "-U", USER, f"--pwfile={password}"]
-    initdb += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-    subprocess.run(initdb, check=True, capture_output=True, timeout=120, **_as(account, folder))  # type: ignore[call-overload]  # the options depend on who runs this
+@contextmanager
+def _serving(programs: Path, folder: Path) -> Iterator[Postgres]:
     port = _free_port()
     options = {
         "listen_addresses": "127.0.0.1",
@@ -87,11 +118,24 @@ def _start(programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         "max_connections": 100,
         "shared_buffers": "32MB",
     }
-    command = [programs / "postgres", "-D", data]
+    command: Command = [programs / "postgres", "-D", folder / "data"]
     command += [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, **_as(account, folder))  # type: ignore[call-overload]  # the same
-    return process, port
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **_account_of())
+    try:
+        server = Postgres(port, programs, process)
+        _wait(server, folder)
+        yield server
+    finally:
+        _stop(process)
+
+
+def _run(command: Command, folder: Path, **environment: str) -> None:
+    env = {**os.environ, **environment}
+    done = subprocess.run(
+        command, cwd=folder, env=env, check=False, capture_output=True, timeout=120, **_account_of()
+    )
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
 
 
 def _account() -> pwd.struct_passwd:
@@ -102,11 +146,11 @@ def _account() -> pwd.struct_passwd:
     return accounts["postgres"] if "postgres" in accounts else accounts["nobody"]
 
 
-def _as(account: pwd.struct_passwd, folder: Path) -> dict[str, object]:
-    options: dict[str, object] = {"cwd": folder}
-    if os.geteuid() == 0:
-        options |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-    return options
+def _account_of() -> Account:
+    if os.geteuid() != 0:
+        return {}
+    account = _account()
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""A proxy in front of PostgreSQL that can cut a connection just before or just after a COMMIT.
+"""A proxy before PostgreSQL that can cut connections around a COMMIT, or hold everything up.
 
 It passes bytes on in both directions and looks only for the COMMIT of a client and for the server's
 answer to it. Cut *before*, the server never sees the COMMIT and rolls back; cut *after*, the server
@@ -20,6 +20,8 @@ class Cut(Enum):
 
     BEFORE = "before"
     AFTER = "after"
+    NEVER = "never"
+    """Not at all: it is held up, with everything after it, until `flows` is set."""
 
 
 class Proxy:
@@ -33,6 +35,9 @@ class Proxy:
         """What to do with the next COMMIT; None again once it is done."""
         self.cuts = 0
         """How often it was done."""
+        self.flows = asyncio.Event()
+        """While it is not set nothing passes, and nobody is told."""
+        self.flows.set()
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator["Proxy"]:
@@ -46,6 +51,11 @@ class Proxy:
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def drop(self) -> None:
+        """Cut every connection there is, as a server does that restarts."""
+        for connection in self._connections:
+            connection.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -74,9 +84,13 @@ class Proxy:
         """Pass bytes on until an end, or until a cut is due."""
         due, sign = (Cut.BEFORE, ASKED) if from_client else (Cut.AFTER, ANSWERED)
         while data := await source.read(1 << 16):
+            if from_client and self.cut is Cut.NEVER and ASKED in data:
+                self.cut = None
+                self.flows.clear()
             if self.cut is due and sign in data:
                 self.cut = None
                 self.cuts += 1
                 return
+            await self.flows.wait()
             target.write(data)
             await target.drain()

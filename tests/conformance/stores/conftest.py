@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -90,11 +91,14 @@ def sqlite_url(folder: Path) -> str:
     return f"sqlite:///{file}"
 
 
+@asynccontextmanager
 async def opened(url: str) -> AsyncIterator[SqlStore]:
     """A store on that database, closed at the end."""
     store = SqlStore(Database(url))
-    yield store
-    await store.close()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 @pytest.fixture

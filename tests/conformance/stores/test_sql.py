@@ -19,13 +19,13 @@ class TestSqlStore(StoreSuite):
     @pytest.fixture
     async def store(self, shared_url: str) -> AsyncIterator[SqlStore]:
         """One client."""
-        async for store in opened(shared_url):
+        async with opened(shared_url) as store:
             yield store
 
     @pytest.fixture
     async def another(self, shared_url: str) -> AsyncIterator[SqlStore]:
         """Another client."""
-        async for store in opened(shared_url):
+        async with opened(shared_url) as store:
             yield store
 
     @pytest.fixture
@@ -56,13 +56,13 @@ class TestLostReplies(LostReplySuite):
         self, postgres: Postgres, proxy: Proxy, shared_url: str
     ) -> AsyncIterator[SqlStore]:
         """The client whose replies can get lost."""
-        async for store in opened(postgres.url(port=proxy.port)):
+        async with opened(postgres.url(port=proxy.port)) as store:
             yield store
 
     @pytest.fixture
     async def another(self, shared_url: str) -> AsyncIterator[SqlStore]:
         """The client that sees what became of it."""
-        async for store in opened(shared_url):
+        async with opened(shared_url) as store:
             yield store
 
     @pytest.fixture
