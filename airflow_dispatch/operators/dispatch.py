@@ -32,7 +32,13 @@ from airflow_dispatch.exceptions import (
 from airflow_dispatch.surface import jobs
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Context, XComArg
+
+    Text = str | XComArg
+    Words = Sequence[str | float | PurePath | XComArg] | XComArg
+    Values = Mapping[str, str | float | XComArg] | XComArg
+    Whole = int | str | XComArg
+    Time = str | float | timedelta | XComArg
 
 JOB_FIELDS = (
     "cluster",
@@ -78,28 +84,28 @@ class DispatchOperator(BaseOperator):
     def __init__(
         self,
         *,
-        cluster: str,
-        command: Sequence[str | int | float | PurePath] | str | None = None,
-        script: str | None = None,
-        script_file: str | PurePath | None = None,
-        workdir: str | PurePath | None = None,
-        env: Mapping[str, str | int | float] | None = None,
-        cpus: int | str | None = None,
-        memory: str | None = None,
-        nodes: int | str | None = None,
-        tasks_per_node: int | str | None = None,
-        gpus: int | str | None = None,
-        gpu_type: str | None = None,
-        time_limit: str | float | timedelta | None = None,
-        start_within: str | float | timedelta | None = None,
-        grace: str | float | timedelta | None = None,
-        account: str | None = None,
-        partition: str | None = None,
-        qos: str | None = None,
-        queue_name: str | None = None,
-        image: str | None = None,
-        mounts: Sequence[str] | None = None,
-        options: Mapping[str, str | int | float] | None = None,
+        cluster: Text,
+        command: Words | str | None = None,
+        script: Text | None = None,
+        script_file: Text | PurePath | None = None,
+        workdir: Text | PurePath | None = None,
+        env: Values | None = None,
+        cpus: Whole | None = None,
+        memory: Text | None = None,
+        nodes: Whole | None = None,
+        tasks_per_node: Whole | None = None,
+        gpus: Whole | None = None,
+        gpu_type: Text | None = None,
+        time_limit: Time | None = None,
+        start_within: Time | None = None,
+        grace: Time | None = None,
+        account: Text | None = None,
+        partition: Text | None = None,
+        qos: Text | None = None,
+        queue_name: Text | None = None,
+        image: Text | None = None,
+        mounts: Words | None = None,
+        options: Values | None = None,
         unmatched: str = "auto",
         on_clear: str = "restart",
         **kwargs: Any,

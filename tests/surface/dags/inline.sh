@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+files=(a b)
+echo "{\"files\": ${#files[@]}}" > "$DISPATCH_RESULT"
