@@ -252,7 +252,11 @@ class DispatchTrigger(BaseTrigger):
             )
 
     async def _cancelled(self, services: Services) -> JobKey | None:
-        """Cancel the record of this try, or else the latest, if no try wants it any more."""
+        """The record to see to: cancelled here, or with an outcome whose run may still be there.
+
+        The kill may well cut off the very pass that committed the cancel and had not yet stopped
+        anything.
+        """
         task = await self._task_key(services)
         if self._key is None:
             record = await services.store.latest(task)
@@ -260,11 +264,13 @@ class DispatchTrigger(BaseTrigger):
             record = await services.store.load(self._key)
         if record is None:
             return None
+        key = record.state.key
+        if record.state.outcome is not None:
+            return None if record.state.settled_revision else key
         answer = classify(record.state, (await services.tasks.read((task,)))[task])
         if answer.wish is not Wish.CANCEL:
             services.journal.tell(Level.INFO, f"Airflow lets this trigger go; {answer.why}.")
             return None
-        key = record.state.key
         await acts.cancel(services, key, actor="airflow", reason=answer.why)
         return key
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_dispatch.core.record import OutcomeState, Phase
+from airflow_dispatch.supervisor import acts
 from airflow_dispatch.surface import runtime
 from airflow_dispatch.triggers import dispatch
 from airflow_dispatch.triggers.dispatch import DispatchTrigger
@@ -54,6 +55,21 @@ async def test_a_task_that_was_marked_stops_its_run(world: World, state: str) ->
     assert world.bench.only().phase is Phase.ENDED
     assert record.state.settled_revision
     assert await world.bench.store.owner(record.state.key) is None
+
+
+async def test_a_kill_that_cut_off_the_cancelling_pass_still_stops_the_run(world: World) -> None:
+    """The pass committed the cancel and was cut off before it stopped anything.
+
+    The kill does it.
+    """
+    trigger = await supervised(world)
+    world.bench.row(state="failed")
+    record = await world.record()
+    services = world.bench.services("cut off")
+    await acts.cancel(services, record.state.key, actor="airflow", reason="it is failed")
+    await killed(world, trigger)
+    assert world.bench.only().phase is Phase.ENDED
+    assert (await world.record()).state.settled_revision
 
 
 async def test_a_reassigned_trigger_leaves_the_run_alone(

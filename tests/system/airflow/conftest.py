@@ -48,10 +48,10 @@ def alive(pid: int) -> bool:
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> Account:
+def account(tmp_path: Path) -> Iterator[Account]:
     """An account for one test; nothing overlapped by its end."""
     kept = Account(tmp_path / "account")
-    yield kept  # type: ignore[misc]  # a fixture that checks after the test
+    yield kept
     assert kept.lines("OVERLAP") == []
 
 
