@@ -54,7 +54,7 @@ bench: $(INSTALLED) ## The benchmarks alone, with the figures they measure
 	$(BIN)/pytest -m benchmark -s $(PYTEST_ARGS)
 
 demo: $(INSTALLED) ## Train the digits example under a private Airflow (CHAOS=1 kills its triggerer)
-	exec $(BIN)/python dags_examples/demo.py $(if $(filter 1,$(CHAOS)),--chaos)
+	exec $(BIN)/python -m dags_examples.demo $(if $(filter 1,$(CHAOS)),--chaos)
 
 constraints: ## Pin the versions of everything again, for every Python (needs uv)
 	uv pip compile --quiet --universal --python-version 3.10 --all-extras --upgrade \
