@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from airflow_dispatch import limits
@@ -146,7 +146,7 @@ class Database:
 def _parsed(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         # The text may hold a password: it is neither shown nor kept as the cause.
         raise InvalidConfiguration(
             "the URL of the record store is no SQLAlchemy URL such as postgresql://user:password@host/name"
@@ -185,6 +185,13 @@ def _postgresql(url: sa.URL, pool_size: int) -> tuple[AsyncEngine, tuple[type[Ba
     engine = _engine(
         "postgresql+asyncpg://", pool_size, async_creator=connect, isolation_level="READ COMMITTED"
     )
+
+    @sa.event.listens_for(engine.sync_engine, "checkout")
+    def _taken(connection: Any, *_others: object) -> None:
+        # A ping would cost three round trips; the driver knows by itself what was closed.
+        if connection.driver_connection.is_closed():
+            raise DisconnectionError("closed while it lay in the pool")
+
     driver = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
     return engine, (SQLAlchemyError, OSError, asyncio.TimeoutError, *driver)
 
@@ -195,6 +202,13 @@ def _sqlite(url: sa.URL, pool_size: int) -> tuple[AsyncEngine, tuple[type[BaseEx
         pool_size,
         connect_args={"timeout": limits.SQLITE_BUSY_SECONDS},
     )
+
+    @sa.event.listens_for(engine.sync_engine, "do_connect")
+    def _connecting(*_arguments: object) -> None:
+        # SQLite would make an empty database where there is none. The file is not opened to look:
+        # closing it again would drop the locks that this process holds on it.
+        if not os.access(url.database or "", os.R_OK | os.W_OK):
+            raise FileNotFoundError("there is no file of that name that we may write to")
 
     @sa.event.listens_for(engine.sync_engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
@@ -219,7 +233,6 @@ def _engine(url: sa.URL | str, pool_size: int, **options: Any) -> AsyncEngine:
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=limits.STORE_POOL_WAIT_SECONDS,
-        pool_pre_ping=True,
         pool_recycle=limits.STORE_RECYCLE_SECONDS,
         pool_reset_on_return="rollback",
         hide_parameters=True,

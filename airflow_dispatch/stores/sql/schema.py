@@ -99,6 +99,8 @@ async def downgrade(url: str, revision: str) -> None:
 
 async def _on(url: str, change: Callable[[sa.Connection], None]) -> None:
     database = Database(url)
+    if database.backend == "sqlite":
+        Path(sa.make_url(url).database or "").touch()  # noqa: ASYNC240 - a tool, alone in its loop
     try:
         async with database.writing() as connection:
             await connection.run_sync(change)
