@@ -45,7 +45,7 @@ def _described(option: Option) -> dict[str, object]:
         "version_added": VERSION_ADDED,
         "type": "string",
         "example": option.example,
-        "default": option.default or None,
+        "default": option.default,
     }
     if option.sensitive:
         described["sensitive"] = True

@@ -32,7 +32,9 @@ class LocalHook(BaseHook):
         from airflow_dispatch.surface import clusters, connections  # noqa: PLC0415 - light forms
 
         try:
-            found = asyncio.run(clusters.probed(connections.read_directly(self.cluster)))
+            found = asyncio.run(
+                clusters.probed(connections.values(self.get_connection(self.cluster)))
+            )
         except DispatchError as error:
             return False, str(error)
         return True, f"Cluster {found.fingerprint} answers."

@@ -1,7 +1,7 @@
 """Reads Airflow connections, in each of the ways that a process of Airflow offers.
 
 A trigger asks its supervisor and must not block the event loop; a command has the metadata
-database; an inline trigger (`dag.test`) has its supervisor in the same thread. All give the same
+database; an inline trigger (`dag.test`) has its supervisor in its own process. All give the same
 values, or `InvalidConfiguration` with the connection's name.
 
 Airflow says "not defined" of a connection as well where its secrets backends did not answer, so one
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -56,18 +56,28 @@ class TriggerConnections:
             ) from error
 
 
-class DirectConnections:
-    """Through the secrets backends of this very process: commands, tests, inline triggers."""
+class InlineConnections:
+    """Through the supervisor in this very process, which an inline trigger runs in."""
 
     async def read(self, name: str) -> Values:
         """See `Connections.read`."""
-        return await asyncio.to_thread(read_directly, name)
+        return await asyncio.to_thread(_read, name, Connection.get)
 
 
-def read_directly(name: str) -> Values:
-    """The connection as it is now, for code that runs in no event loop."""
+class DirectConnections:
+    """Through the secrets backends and the metadata database: for commands."""
+
+    async def read(self, name: str) -> Values:
+        """See `Connections.read`."""
+        # The SDK would leave the metadata database out in a process that is no server.
+        from airflow.models.connection import Connection as Row  # noqa: PLC0415 - heavy
+
+        return await asyncio.to_thread(_read, name, Row.get_connection_from_secrets)
+
+
+def _read(name: str, get: Callable[[str], Any]) -> Values:
     try:
-        return values(Connection.get(name))
+        return values(get(name))
     except AirflowNotFoundException as error:
         raise _unknown(name) from error
     except PermissionError as error:

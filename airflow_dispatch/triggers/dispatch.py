@@ -46,7 +46,7 @@ from airflow_dispatch.supervisor.services import Services, Stop
 from airflow_dispatch.surface import event, patience, runtime
 from airflow_dispatch.surface.connections import (
     Connections,
-    DirectConnections,
+    InlineConnections,
     TriggerConnections,
 )
 from airflow_dispatch.surface.journal import LogJournal
@@ -282,7 +282,7 @@ class DispatchTrigger(BaseTrigger):
         return self.trigger_id is None
 
     def _connections(self) -> Connections:
-        return DirectConnections() if self._inline else TriggerConnections()
+        return InlineConnections() if self._inline else TriggerConnections()
 
     def _owner(self) -> str:
         return f"{runtime.owner('inline' if self._inline else 'triggerer')}:{self.trigger_id or 0}"
