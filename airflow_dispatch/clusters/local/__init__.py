@@ -10,6 +10,7 @@ this package imports no other part of it: shims import it too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,13 @@ class LocalKind:
         return "dispatch_local"
 
     def connect(self, name: str, settings: Mapping[str, object]) -> Cluster:
-        """Make the cluster; raises `InvalidConfiguration` naming the setting that is wrong."""
+        """Make the cluster; raises `InvalidConfiguration` naming what is wrong."""
+        if sys.platform != "linux":
+            from airflow_dispatch.errors import InvalidConfiguration  # noqa: PLC0415 - light
+
+            raise InvalidConfiguration(
+                f"connection {name!r}: the local cluster needs Linux, and this is {sys.platform}"
+            )
         from airflow_dispatch.clusters.local.cluster import LocalCluster  # noqa: PLC0415 - light
         from airflow_dispatch.clusters.local.settings import parse  # noqa: PLC0415 - light
 

@@ -53,7 +53,7 @@ def same(key: JobKey, object: ObjectId, mark: Mark) -> Mark:
 
 
 def start(root: Root, order: StartOrder, *, slots: int) -> Created | Refused | Unclear:
-    """Have a shim land the object; the gate is read back."""
+    """Have a shim land the object behind its gate."""
     mark = same(order.key, order.mark.tag, order.mark)
     if not layout.is_object(mark.tag):
         return Refused(f"the tag {mark.tag!r} cannot name a folder", permanent=True)
@@ -66,12 +66,8 @@ def start(root: Root, order: StartOrder, *, slots: int) -> Created | Refused | U
         return answer
     if answer.refusal:
         return Refused(answer.refusal, answer.permanent)
-    try:
-        read = gate.read(entries.gate_folder(root.path, mark), mark.tag)
-    except OSError as error:
-        return Unclear(f"it landed, and its gate cannot be read ({error})")
-    shut = read.started(COUNT) is None and read.permit(COUNT) is None
-    return Created(mark.tag, gated=shut)
+    # The shim read its gate back before it landed. By now another supervisor may have opened it.
+    return Created(mark.tag)
 
 
 # --- open -----------------------------------------------------------------------------------------
@@ -101,7 +97,7 @@ def open_gate(root: Root, order: OpenOrder) -> Done | Refused | Unclear:
     name = gate.permit_name(mark.tag, permit.number, order.call)
     text = gate.permit_text(first=permit.first, last=permit.last, deadline=deadline, at=time.time())
     try:
-        gate.place(folder, name, text, not_after=deadline)
+        gate.place(folder, name, text, durable=True, not_after=deadline)
     except gate.Late:
         return Refused("the call's deadline had passed; the gate stays shut", permanent=False)
     except OSError as error:

@@ -1,7 +1,8 @@
 """Reading one object of the queue: its entry, its locks, its gate, its processes, in that order.
 
 Locks are looked at before records, because a shim files how its run ended before it lets go of its
-lock: a lock found free and no record read after that means that there is none. [evidence-only]
+lock: a lock found free and no record read after that means that there is none. A lock that is held
+counts whatever else is said: of another boot it can only be held on a shared disk. [evidence-only]
 """
 
 from __future__ import annotations
@@ -111,10 +112,12 @@ def look(root: str, entry: Entry, here: Here) -> tuple[verdicts.Evidence, bool]:
         read, unreadable = gate.Gate(), True
     started = read.started(COUNT)
     left_nothing = not shim_alive and Path(entry.folder, layout.DONE).exists()
-    may_have_left = not (shim_alive or left_nothing) and (started is not None or unreadable)
+    this_boot = entry.boot == here.boot
+    ran = started is not None or unreadable
+    may_have_left = ran and this_boot and not (shim_alive or left_nothing)
     evidence = verdicts.Evidence(
         this_host=entry.host == here.host,
-        this_boot=entry.boot == here.boot,
+        this_boot=this_boot,
         shim_alive=shim_alive,
         run_alive=run_locked or (may_have_left and _anything_left(entry)),
         left_nothing=left_nothing,

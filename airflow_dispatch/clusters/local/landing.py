@@ -2,7 +2,9 @@
 
 An entry is built under a temporary name and renamed into place while the shim holds its lock. So an
 entry never exists without a shim that was alive when it appeared; whoever started the shim may die
-at any line; and one tag lands at most once, because a rename onto an existing entry fails.
+at any line; and one tag lands at most once, because a rename onto an existing entry fails. The gate
+is looked at before that: a tag that has any record there is not landed, so that what lands is born
+behind a gate which nobody has opened.
 """
 # ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH123, PTH208 - a shim starts faster without pathlib
 
@@ -113,6 +115,13 @@ def _land(spec: Spec, temporary: str, *, entry: str, submission: str) -> Landed 
     }
     with open(f"{temporary}/{layout.ENTRY}", "w", encoding="ascii") as file:
         json.dump(told, file, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())  # A power cut must not leave an entry that nobody can read.
+    used = gate.read(f"{submission}/{layout.GATE}", spec.object)
+    if used != gate.Gate() and not os.path.isdir(entry):
+        return Answer(
+            f"the tag {spec.object} was used before; nothing was launched", permanent=True
+        )
     late = time.time() - spec.deadline
     if late > 0:
         return Answer(f"the call's deadline had passed {late:.1f} s ago; nothing was launched")

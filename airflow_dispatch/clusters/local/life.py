@@ -61,12 +61,13 @@ def _answer(answer: Answer) -> None:
 def _detach(landed: Landed) -> None:
     """Let go of whoever started us; from now on only the log hears what goes wrong here."""
     null = os.open(os.devnull, os.O_RDWR)
-    log = os.open(f"{landed.entry}/{layout.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    os.dup2(log, 2)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
     os.close(null)
-    os.close(log)
+    with contextlib.suppress(OSError):  # A full disk has no room for a log, and that is all.
+        log = os.open(f"{landed.entry}/{layout.LOG}", os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(log, 2)
+        os.close(log)
 
 
 def _file(spec: Spec, landed: Landed, ending: gate.Exit, ear: Ear) -> None:

@@ -24,8 +24,9 @@ class Evidence:
     """Its shim was started on this host: only then do locks and processes say anything."""
     this_boot: bool
     shim_alive: bool
+    """Its lock is held."""
     run_alive: bool
-    """A process of the run is there, or holds the inherited lock."""
+    """The inherited lock is held, or a process of the run is there."""
     left_nothing: bool
     """Its shim said so as the last thing it did."""
     permitted: bool
@@ -38,13 +39,13 @@ class Evidence:
     def shim_lives(self) -> bool:
         """Whether the shim must be taken for alive. Of another host only records speak."""
         if self.this_host:
-            return self.shim_alive and self.this_boot
+            return self.shim_alive
         return self.exit is None and not self.left_nothing
 
     @property
     def run_lives(self) -> bool:
         """Whether anything of the run must be taken for alive."""
-        return self.run_alive and self.this_boot if self.this_host else not self.left_nothing
+        return self.run_alive if self.this_host else not self.left_nothing
 
 
 def phase(evidence: Evidence) -> Phase:

@@ -1,8 +1,11 @@
 """What the tests of the local cluster need to know of its insides."""
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from airflow_dispatch.clusters.local import layout, proc
@@ -79,6 +82,17 @@ def running_marks(sight: Sight) -> list[proc.Process]:
 def is_gated(sight: Sight) -> bool:
     """Whether the object waits at its gate."""
     return sight.phase is Phase.GATED
+
+
+@contextlib.contextmanager
+def bystander(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has nothing to do with any run, whatever its environment says."""
+    process = subprocess.Popen(["/bin/sleep", "60"], env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def stall(process: proc.Process) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_dispatch.clusters.local import proc
 from airflow_dispatch.core.causes import CauseKind
-from airflow_dispatch.core.record import Decided, Done, Phase, Refused, Source
+from airflow_dispatch.core.record import Created, Decided, Done, Phase, Refused, Source
 from airflow_dispatch.errors import ClusterUnavailable
 from airflow_dispatch.testing.cluster_suite import cause, kind
 from airflow_dispatch.testing.cluster_work import Scene, Work
@@ -132,12 +132,53 @@ async def test_a_run_survives_an_unmounted_root(local_harness: LocalHarness) -> 
 
 
 async def test_another_boot_is_the_end(local_harness: LocalHarness) -> None:
-    """An entry of an earlier boot of this host has ended, whatever locks and marks say."""
+    """An entry of an earlier boot whose lock is free has ended, whatever marks seem to say."""
     scene = await Scene.of(local_harness)
     sight = await scene.running(Work(waits=True))
     tools.rewrite_entry(local_harness, sight, boot="0" * 8)
-    sight = await scene.look(sight.id)
-    assert (sight.phase, sight.idle, kind(sight)) == (Phase.ENDED, True, CauseKind.NODE_LOST)
+    assert (await scene.look(sight.id)).phase is Phase.RUNNING, "a lock that is held counts"
+    tools.kill_shim(local_harness, sight)
+    for process in tools.running_marks(sight):
+        proc.send(process, signal.SIGKILL)
+    with tools.bystander({proc.MARK: f"{sight.id}.0"}):
+        sight = await scene.ended(sight)
+        found = cause(sight)
+    assert found is not None
+    assert (sight.phase, found.kind) == (Phase.ENDED, CauseKind.NODE_LOST)
+    assert "restarted" in found.detail
+
+
+async def test_a_tag_lands_once_even_where_the_spool_was_wiped(
+    local_harness: LocalHarness,
+) -> None:
+    """A late copy of a start makes nothing of a tag whose gate has any record."""
+    scene = await Scene.of(local_harness)
+    order = await scene.start_order(local_harness.job(Work()), scene.mark())
+    assert isinstance(await local_harness.cluster.start(order), Created)
+    sight = await scene.look(order.mark.tag)
+    await scene.withdraw(sight)
+    shim = tools.shim_of(local_harness, sight)
+    shutil.rmtree(tools.entry_folder(local_harness, sight))
+    await tools.until_gone(scene, shim)
+    reply = await local_harness.cluster.start(order)
+    assert isinstance(reply, Refused)
+    assert reply.permanent
+    assert await scene.shown() == ()
+
+
+async def test_a_late_answer_to_a_start_is_still_a_gated_birth(
+    local_harness: LocalHarness,
+) -> None:
+    """A start answered after another supervisor opened its object does not call it born open."""
+    scene, work = await Scene.of(local_harness), Work(waits=True)
+    order = await scene.start_order(local_harness.job(work), scene.mark())
+    first = await local_harness.cluster.start(order)
+    sight = await scene.look(order.mark.tag)
+    await scene.open(sight)
+    await scene.until(sight, lambda s: s.started)
+    assert await local_harness.cluster.start(order) == first == Created(sight.id, gated=True)
+    await local_harness.release(work)
+    assert cause(await scene.ended(sight)) is None
 
 
 async def test_of_another_host_nothing_is_judged(local_harness: LocalHarness) -> None:
@@ -218,8 +259,7 @@ def _shims_without_entry(tried: set[str], landed: set[str]) -> bool:
 @pytest.mark.parametrize("whom", ["a stranger with the pid", "a zombie"])
 def test_a_reused_pid_is_nobody_we_know(whom: str) -> None:
     """No signal goes to a process that is not the one that was meant."""
-    bystander = subprocess.Popen(["sleep", "60"])
-    try:
+    with tools.bystander({}) as bystander:
         now = proc.look(bystander.pid)
         assert now is not None
         if whom == "a zombie":
@@ -231,9 +271,6 @@ def test_a_reused_pid_is_nobody_we_know(whom: str) -> None:
             assert not proc.send(now._replace(start=now.start - 1), signal.SIGKILL)
             assert bystander.poll() is None
             assert proc.send(now, signal.SIGTERM)
-    finally:
-        bystander.kill()
-        bystander.wait()
 
 
 async def test_eight_starts_at_once_make_one_object(local_harness: LocalHarness) -> None:
