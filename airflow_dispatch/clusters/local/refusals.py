@@ -1,4 +1,8 @@
-"""What a job may not ask of the local cluster, one sentence for each field. Pure."""
+"""What a job may not ask of the local cluster, one sentence for each field. Pure.
+
+A field that cannot be honoured is refused by its name and value before anything is launched, with
+what to write instead; it is never ignored.
+"""
 
 from __future__ import annotations
 
