@@ -76,8 +76,9 @@ def over(call: Call, view: View, capabilities: Capabilities) -> bool:
     """Whether the call cannot land any more, and had not landed after the Find of `view` began."""
     if isinstance(call.reply, NotSent):
         return True
-    if call.answered and kind_of_call(call) in capabilities.final_when_answered:
-        return call.reply_revision <= view.base
+    final = kind_of_call(call) in capabilities.final_when_answered
+    if call.answered and final and call.reply_revision <= view.base:
+        return True
     landing = last_landing(call, capabilities)
     return landing is not None and landing < view.began
 

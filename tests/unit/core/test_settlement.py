@@ -100,6 +100,7 @@ def test_an_answer_that_came_after_the_look_began_proves_nothing_about_it() -> N
     assert call is not None
     assert settlement.over(call, view(made, 1), CAPABILITIES)
     assert not settlement.over(call, view(made, 1, revision=made.revision - 1), CAPABILITIES)
+    assert settlement.over(call, view(made, 36, revision=made.revision - 1), CAPABILITIES)
 
 
 def test_stops_and_withdraws_are_not_waited_for_as_calls() -> None:
