@@ -120,6 +120,62 @@ async def test_a_locked_record_is_not_waited_for_without_end(
     await holder.close()
 
 
+async def test_sessions_have_their_limits(backend: str, store: SqlStore, shared_url: str) -> None:
+    """What bounds a session and makes its commits durable is set, whatever the server's default."""
+    shown: dict[str, dict[str, object]] = {
+        "postgresql": {
+            "SHOW lock_timeout": f"{limits.STORE_LOCK_SECONDS}s",
+            "SHOW idle_in_transaction_session_timeout": f"{limits.STORE_IDLE_SECONDS}s",
+            "SHOW statement_timeout": "0",
+            "SHOW synchronous_commit": "on",
+            "SHOW transaction_isolation": "read committed",
+        },
+        "sqlite": {
+            "PRAGMA synchronous": 2,
+            "PRAGMA busy_timeout": limits.SQLITE_BUSY_SECONDS * 1000,
+        },
+    }
+    database = Database(shared_url)
+    async with database.writing() as connection:
+        found = {text: await connection.scalar(sa.text(text)) for text in shown[backend]}
+    await database.close()
+    assert found == shown[backend]
+
+
+async def test_a_writer_may_read_first(shared_url: str) -> None:
+    """Two transactions that read and then write both succeed: the second waits for the first."""
+    database = Database(shared_url)
+
+    async def read_then_write() -> None:
+        async with database.writing() as connection:
+            await connection.execute(sa.select(tables.owner).limit(1))
+            await asyncio.sleep(0.05)
+            nobody = sa.update(tables.owner).where(tables.owner.c.job == "nobody")
+            await connection.execute(nobody.values(epoch=1))
+
+    await asyncio.gather(*(read_then_write() for _ in range(3)))
+    await database.close()
+
+
+async def test_a_lease_counts_from_when_it_was_taken(
+    store: SqlStore, another: SqlStore, shared_url: str
+) -> None:
+    """A claim that had to wait for somebody's lock gets its whole time all the same."""
+    key = (await made(store)).state.key
+    await store.claim(key, "one", seconds=30)
+    holder = Database(shared_url)
+    async with holder.writing() as connection:
+        ours = sa.update(tables.owner).where(tables.owner.c.job == key.digest)
+        await connection.execute(ours.values(epoch=5))
+        claiming = asyncio.ensure_future(another.claim(key, "one", seconds=0.4))
+        await asyncio.sleep(0.6)
+    lease = await claiming
+    assert isinstance(lease, Lease)
+    assert lease.epoch == 6
+    assert await store.owner(key) is not None
+    await holder.close()
+
+
 @only_postgres
 async def test_a_stalled_writer_loses_its_lock(
     shared_url: str, another: SqlStore, monkeypatch: pytest.MonkeyPatch
@@ -215,6 +271,16 @@ async def test_no_message_tells_the_password(postgres: Postgres, wrong: str) -> 
     assert "127.0.0.1" in text or "nowhere" in text
     for secret in (PASSWORD, PASSWORD[1:], urls[wrong].split(":")[2].split("@")[0]):
         assert secret not in text
+
+
+@only_postgres
+async def test_no_message_tells_what_was_to_be_written(store: SqlStore) -> None:
+    """A statement that the server refuses is told without its parameters."""
+    key = (await made(store)).state.key
+    words = "/".join(["somebody's", "words"]) * 20
+    with pytest.raises(StoreUnavailable, match="too long") as raised:
+        await store.claim(key, words, seconds=30)
+    assert "somebody's/words" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_forked_process_connects_by_itself(shared_url: str) -> None:

@@ -139,20 +139,24 @@ async def test_a_clear_in_the_audit_log(
 
 
 async def test_a_clear_counts_for_the_newest_record(metadata: Metadata) -> None:
-    """What cleared an earlier generation is not held against the next one."""
+    """What cleared one generation is held against it and not against the next one."""
+    other = replace(metadata.task, task_id="other")
+    await metadata.store.create(begun(JobKey(other, 1)))
     async with metadata.database.writing() as connection:
         rows = AirflowRows(connection)
         await rows.run(metadata.task, 17, clear_number=1)
-        at = metadata.created + timedelta(milliseconds=1)
-        await rows.said(CLEAR, at, "dag", "run", '{"task_ids": ["train"]}')
+        at = metadata.created + SECOND
+        await rows.said(CLEAR, at, "dag", "run", '{"task_ids": ["train", "other"]}')
     assert (await metadata.row()).cleared
+    await metadata.store.create(begun(JobKey(metadata.task, 2)))
     async with metadata.database.writing() as connection:
-        later = {"created_at": metadata.created + SECOND}
-        await metadata.store.create(begun(JobKey(metadata.task, 2)))
-        await connection.execute(
-            sa.update(tables.job).where(tables.job.c.generation == 2).values(later)
-        )
-    assert not (await metadata.row()).cleared
+        second = sa.update(tables.job).where(tables.job.c.generation == 2)
+        await connection.execute(second.values(created_at=metadata.created + 2 * SECOND))
+    found = await metadata.tasks.read((metadata.task, other))
+    assert {task.task_id: row.cleared for task, row in found.items()} == {
+        "train": False,
+        "other": True,
+    }
 
 
 @pytest.mark.parametrize(
