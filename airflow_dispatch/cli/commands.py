@@ -13,6 +13,7 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from functools import wraps
 
+from airflow.exceptions import AirflowConfigException
 from airflow.utils.cli import action_cli, suppress_logs_and_warning
 from airflow.utils.platform import getuser
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
@@ -34,7 +35,7 @@ from airflow_dispatch.cli import (
 )
 from airflow_dispatch.cli.exits import Exit
 from airflow_dispatch.core.record import OutcomeState, Record
-from airflow_dispatch.errors import DispatchError
+from airflow_dispatch.errors import DispatchError, InvalidConfiguration
 from airflow_dispatch.ports.store import Filter
 from airflow_dispatch.supervisor.services import Services
 from airflow_dispatch.surface import runtime
@@ -188,7 +189,7 @@ async def cancel(services: Services, args: Namespace) -> Exit:
     return await cancelling.cancel(
         services,
         record,
-        actor=f"person:{getuser()}",
+        actor=_person(),
         reason=args.reason or "cancelled on the command line",
         seconds=seconds,
         say=lambda text: output.lines([text]),
@@ -215,6 +216,14 @@ def supervise(args: Namespace) -> None:
 async def _meant(services: Services, args: Namespace) -> Record:
     reference = keys.parse(args.key, map_index=args.map_index, generation=args.generation)
     return await reading.find(services, reference)
+
+
+def _person() -> str:
+    """Who acts, as the system knows them."""
+    try:
+        return f"person:{getuser()}"
+    except AirflowConfigException as error:
+        raise InvalidConfiguration(f"{error} Nothing was changed") from error
 
 
 def _confirmed() -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import Enum
 
 from airflow_dispatch.cli import words
@@ -49,7 +49,7 @@ class Line:
     def row_for_people(self) -> dict[str, str]:
         """The line for people."""
         return {
-            "": self.level.value,
+            "result": self.level.value,
             "what": words.clean(self.what),
             "found": words.clean(self.found),
             "what to do": words.clean(self.act) or "-",
@@ -98,10 +98,12 @@ def database_setting(own: str, metadata: str) -> Line:
     return ok(what, own)
 
 
-def clocks(ours: datetime, others: Mapping[str, datetime]) -> Line:
-    """Whether this host's clock agrees with those of the database and of the clusters."""
+def clocks(off: Mapping[str, timedelta]) -> Line:
+    """Whether the clocks of the database and of the clusters agree with this host's.
+
+    Each with how far it was ahead when it was read.
+    """
     what = "clocks"
-    off = {name: at - ours for name, at in others.items()}
     worst = max(off.values(), key=abs, default=timedelta(0))
     told = ", ".join(f"{name} {span.total_seconds():+.1f} s" for name, span in off.items())
     found = f"against this host: {told or 'nothing to compare with'}"

@@ -13,7 +13,7 @@ import resource
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 from airflow.configuration import conf
@@ -39,20 +39,20 @@ FREE_BYTES_WANTED = 1 << 30
 async def examine(named: Sequence[str]) -> list[Line]:
     """All lines: options, database, clusters (those named, or every one to be found), host."""
     lines = [*_options(), _database_setting()]
-    at: dict[str, datetime] = {}
+    off: dict[str, timedelta] = {}
     try:
         made = runtime.make(DirectConnections())
     except DispatchError as error:
         return [*lines, fail("database", str(error), "mend the option that it names")]
     try:
         services = made.services(owner=runtime.owner("doctor"), journal=Silence())
-        lines += await _store(services, at)
+        lines += await _store(services, off)
         for name in named or await _connections(services):
-            lines += await _cluster(services, name, at)
+            lines += await _cluster(services, name, off)
     finally:
         await made.close()
     lines += _triggerer()
-    return [*lines, diagnosis.clocks(datetime.now(timezone.utc), at)]
+    return [*lines, diagnosis.clocks(off)]
 
 
 def _options() -> Iterator[Line]:
@@ -87,19 +87,24 @@ def _address(url: str) -> str:
     return plain.render_as_string(hide_password=True)
 
 
-async def _store(services: Services, at: dict[str, datetime]) -> list[Line]:
+async def _store(services: Services, off: dict[str, timedelta]) -> list[Line]:
     try:
         health = await services.store.health()
+        off["the database"] = _ahead(services, health.now)
         deployment = await services.store.deployment()
         records = await reading.every(services, Filter(settled=False))
     except DispatchError as error:
         return [fail("database", str(error), "mend what it names; nothing is launched meanwhile")]
-    at["the database"] = health.now
     return [
         ok("database", f"it answers; the tables of dispatch have revision {health.schema}"),
         ok("deployment", deployment),
         ok("open jobs", f"{len(records)}; `airflow dispatch check` looks at each"),
     ]
+
+
+def _ahead(services: Services, told: datetime) -> timedelta:
+    """How far a clock that was read just now is ahead of this host's."""
+    return told - services.clock.now()
 
 
 async def _connections(services: Services) -> list[str]:
@@ -129,7 +134,7 @@ async def _is_cluster(name: str) -> bool:
         return False
 
 
-async def _cluster(services: Services, name: str, at: dict[str, datetime]) -> list[Line]:
+async def _cluster(services: Services, name: str, off: dict[str, timedelta]) -> list[Line]:
     what = f"cluster {name}"
     try:
         values = await DirectConnections().read(name)
@@ -142,7 +147,7 @@ async def _cluster(services: Services, name: str, at: dict[str, datetime]) -> li
     lines = [ok(what, f"{found.fingerprint} answers")]
     try:
         await cluster.probe(create=True)
-        at[name] = (await cluster.find(())).began
+        off[name] = _ahead(services, (await cluster.find(())).began)
     except DispatchError as error:
         lines.append(fail(what, str(error), "mend what it names; launches there are refused"))
     return [*lines, *_local(values)]

@@ -1,0 +1,148 @@
+"""The doctor on a real installation: Airflow's own database, real local clusters, settings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_dispatch.cli.diagnosis import Level, Line
+
+SetOption = Callable[..., None]
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets a connection by its environment variable."""
+
+    def set_connection(name: str, **extra: object) -> None:
+        told = json.dumps({"conn_type": "dispatch_local", "extra": extra})
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", told)
+
+    return set_connection
+
+
+def examined(*named: str) -> dict[str, Line]:
+    """The lines by what was examined; of several of one kind the worst."""
+    from airflow_dispatch.cli import examining
+
+    found: dict[str, Line] = {}
+    for line in asyncio.run(examining.examine(named)):
+        if line.what not in found or line.level is Level.FAIL:
+            found[line.what] = line
+    return found
+
+
+def used(folder: Path) -> None:
+    """The first job that a cluster gets makes its run root."""
+    from airflow_dispatch.surface.clusters import connect
+    from airflow_dispatch.surface.connections import Values
+
+    async def probe() -> None:
+        cluster = connect(Values("here", "dispatch_local", {"run_root": str(folder)}))
+        await cluster.probe(create=True)
+        await cluster.close()
+
+    asyncio.run(probe())
+
+
+def test_an_installation_that_is_well(
+    airflow_database: str, option: SetOption, connection: Callable[..., None], tmp_path: Path
+) -> None:
+    """Everything is ok but that no triggerer runs here."""
+    option(sql_alchemy_conn=airflow_database)
+    connection("here", run_root=str(tmp_path / "runs"), slots=3)
+    used(tmp_path / "runs")
+    lines = examined()
+    failed = {what for what, line in lines.items() if line.level is Level.FAIL}
+    assert failed == {"triggerer"}
+    assert lines["database"].found.endswith("0001")
+    assert len(lines["deployment"].found) == 32
+    assert "answers" in lines["cluster here"].found
+    assert "3 cpus" in lines["slots of here"].found
+    assert "here" in lines["clocks"].found
+
+
+def test_a_cluster_that_no_job_used_yet_is_a_warning(
+    airflow_database: str, option: SetOption, connection: Callable[..., None], tmp_path: Path
+) -> None:
+    """It has no run root, and the doctor makes none."""
+    option(sql_alchemy_conn=airflow_database)
+    connection("fresh", run_root=str(tmp_path / "runs"))
+    line = examined("fresh")["cluster fresh"]
+    assert (line.level, (tmp_path / "runs").exists()) == (Level.WARN, False)
+    assert "no job has ever used it" in line.found
+
+
+def test_a_run_root_that_cannot_be_written_is_a_failure(
+    airflow_database: str,
+    option: SetOption,
+    connection: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    """It has its marker, and launches would be refused."""
+    option(sql_alchemy_conn=airflow_database)
+    connection("here", run_root=str(tmp_path / "runs"))
+    used(tmp_path / "runs")
+    (tmp_path / "runs" / "spool").rmdir()
+    (tmp_path / "runs" / "spool").write_text("in the way")
+    line = examined("here")["cluster here"]
+    assert line.level is Level.FAIL
+    assert "cannot be used" in line.found
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"), [({}, "run_root is missing"), ({"run_root": "/x", "slot": 1}, "'slot'")]
+)
+def test_a_connection_that_is_wrong_is_named(
+    airflow_database: str,
+    option: SetOption,
+    connection: Callable[..., None],
+    extra: dict[str, object],
+    said: str,
+) -> None:
+    """With the setting to mend; so is one that is not there."""
+    option(sql_alchemy_conn=airflow_database)
+    connection("wrong", **extra)
+    lines = examined("wrong", "nowhere")
+    assert said in lines["cluster wrong"].found
+    assert "no Airflow connection 'nowhere'" in lines["cluster nowhere"].found
+
+
+def test_a_database_without_our_tables_says_what_to_run(
+    airflow_database: str, option: SetOption, tmp_path: Path
+) -> None:
+    """A failure, and the doctor goes on."""
+    (tmp_path / "empty.db").touch()
+    option(sql_alchemy_conn=f"sqlite:///{tmp_path}/empty.db")
+    lines = examined()
+    assert lines["database"].level is Level.FAIL
+    assert "airflow db migrate" in lines["database"].found
+    assert lines["[dispatch] sql_alchemy_conn"].level is Level.WARN
+    assert "triggerer" in lines
+
+
+def test_without_the_setting_triggers_would_know_no_database(airflow_database: str) -> None:
+    """The one setting that a new installation forgets."""
+    lines = examined()
+    assert lines["[dispatch] sql_alchemy_conn"].level is Level.FAIL
+    assert lines["database"].level is Level.OK
+
+
+def test_an_option_that_is_wrong_is_named(airflow_database: str, option: SetOption) -> None:
+    """And nothing else can be examined with it."""
+    option(sql_alchemy_conn=airflow_database, lease_seconds="a while")
+    lines = examined()
+    assert "lease_seconds" in lines["options"].found
+    assert {lines["options"].level, lines["database"].level} == {Level.FAIL}
+
+
+def test_no_password_is_shown(airflow_database: str, option: SetOption) -> None:
+    """Neither of a URL that works nor of one that does not."""
+    option(sql_alchemy_conn="postgresql://airflow:hunter2@127.0.0.1:1/none")
+    said = " ".join(line.found + line.act for line in examined().values())
+    assert "hunter2" not in said
+    assert "airflow:***@127.0.0.1:1/none" in said
