@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import json
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,42 +16,9 @@ from airflow_dispatch.core.identity import TaskKey
 from airflow_dispatch.errors import StoreUnavailable
 from airflow_dispatch.supervisor import acts
 from airflow_dispatch.supervisor.resolve import Try, resolve
+from tests.surface.cli.calling import Dispatch
 from tests.surface.world import World
 from tests.unit.supervisor.bench import DEPLOYMENT, JOB, ROW, key
-
-
-class Done(NamedTuple):
-    """What a command came to."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Its stdout as a program reads it."""
-        return json.loads(self.out)
-
-
-Dispatch = Callable[..., Done]
-
-
-@pytest.fixture
-def dispatch(capsys: pytest.CaptureFixture[str]) -> Dispatch:
-    """Calls `airflow dispatch ...` in this process."""
-    from airflow.cli.cli_parser import get_parser
-
-    def call(*words: str) -> Done:
-        capsys.readouterr()
-        code = 0
-        try:
-            args = get_parser().parse_args(["dispatch", *words])
-            args.func(args)
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return Done(code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

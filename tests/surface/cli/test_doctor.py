@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_dispatch.cli.diagnosis import Level, Line
+from tests.surface.cli.calling import Dispatch
 
 SetOption = Callable[..., None]
 
@@ -146,3 +147,21 @@ def test_no_password_is_shown(airflow_database: str, option: SetOption) -> None:
     said = " ".join(line.found + line.act for line in examined().values())
     assert "hunter2" not in said
     assert "airflow:***@127.0.0.1:1/none" in said
+
+
+def test_the_command_prints_the_lines(
+    airflow_database: str, option: SetOption, dispatch: Dispatch
+) -> None:
+    """For people and for programs; exit code 3, because no triggerer is alive."""
+    option(sql_alchemy_conn=airflow_database)
+    done = dispatch("doctor", "nowhere", "-o", "json")
+    assert done.code == 3
+    lines = {line["what"]: line for line in done.json}
+    assert lines["triggerer"]["level"] == "fail"
+    assert lines["options"] == {
+        "level": "ok",
+        "what": "options",
+        "found": "the [dispatch] section is right",
+        "act": None,
+    }
+    assert "start `airflow triggerer`" in dispatch("doctor", "nowhere").out
