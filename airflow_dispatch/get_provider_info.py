@@ -58,7 +58,7 @@ def _field(label: str, kind: str, description: str) -> dict[str, object]:
 
 LOCAL_CONNECTION: dict[str, object] = {
     "connection-type": "dispatch_local",
-    "hook-name": "Dispatch: local cluster",
+    "hook-name": "Dispatch: local",
     "hook-class-name": "airflow_dispatch.hooks.local.LocalHook",
     "conn-fields": {
         "run_root": _field(

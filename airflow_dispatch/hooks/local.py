@@ -21,7 +21,7 @@ class LocalHook(BaseHook):
     conn_type = CONNECTION_TYPE
     conn_name_attr = "cluster"
     default_conn_name = "dispatch_local_default"
-    hook_name = "Dispatch: local cluster"
+    hook_name = "Dispatch: local"
 
     def __init__(self, cluster: str = default_conn_name) -> None:
         super().__init__()

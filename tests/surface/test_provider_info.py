@@ -87,7 +87,7 @@ def test_airflow_shows_the_form() -> None:
     hooks = ProvidersManagerTaskRuntime().hooks  # type: ignore[no-untyped-call]  # Airflow's
     hook = hooks["dispatch_local"]
     assert hook is not None
-    assert hook.hook_name == "Dispatch: local cluster"
+    assert hook.hook_name == "Dispatch: local"
     assert hook.connection_testable
     widgets = manager.connection_form_widgets
     assert {name for name in widgets if name.startswith("extra__dispatch_local__")} == {
