@@ -39,7 +39,7 @@ class Given:
 
 def connected(given: Connections) -> ConnectedClusters:
     """Clusters of these connections."""
-    return ConnectedClusters(given, find_seconds=0)
+    return ConnectedClusters(given, find_seconds=0, fresh_seconds=-1)
 
 
 def test_the_local_kind_is_found_by_its_entry_point() -> None:
@@ -97,6 +97,25 @@ async def test_a_changed_connection_is_another_cluster(tmp_path: Path) -> None:
     await made.refresh("a")
     assert await made.get("a") is not before
     await made.close()
+
+
+async def test_a_burst_of_triggers_reads_a_connection_once(tmp_path: Path) -> None:
+    """Triggers that start together do not queue up for the same answer."""
+    given = Given(a={"run_root": str(tmp_path)})
+    made = ConnectedClusters(given, find_seconds=0)
+    await asyncio.gather(*(made.refresh("a") for _ in range(100)))
+    assert given.reads == 1
+
+
+async def test_a_connection_that_was_mended_needs_no_restart(tmp_path: Path) -> None:
+    """Whoever uses it reads it again after a while; Airflow not answering then changes nothing."""
+    given = Given(a={"run_root": str(tmp_path / "wrong")})
+    made = ConnectedClusters(given, find_seconds=0, stale_seconds=-1)
+    before = await made.get("a")
+    given.fail = ClusterUnavailable("Airflow does not answer")
+    assert await made.get("a") is before
+    given.fail, given.settings["a"] = None, {"run_root": str(tmp_path / "right")}
+    assert await made.get("a") is not before
 
 
 async def test_a_deleted_connection_leads_nowhere(tmp_path: Path) -> None:
