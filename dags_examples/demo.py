@@ -284,7 +284,7 @@ class Mischief:
 
     def heed(self, line: str) -> None:
         """See that the training still is the same process when the new triggerer has it."""
-        if self.killed and "Took over from" in line:
+        if self.killed and "Took over" in line:
             self.adopted = True
             self._still_there("the new triggerer has adopted the very same run")
 

@@ -19,7 +19,7 @@ from airflow_dispatch.core.record import Record
 from airflow_dispatch.core.steps import Rest, Wait, WaitKind
 from airflow_dispatch.errors import ClusterMismatch, ClusterUnavailable, StoreUnavailable
 from airflow_dispatch.ports.journal import Level
-from airflow_dispatch.ports.store import Lease, Owned
+from airflow_dispatch.ports.store import Displaced, Lease, Owned
 from airflow_dispatch.supervisor import filing, passes, story
 from airflow_dispatch.supervisor.filing import LeaseLost
 from airflow_dispatch.supervisor.passes import Pace, Passed
@@ -100,24 +100,40 @@ class _Supervision:
 
     async def _owns(self) -> bool:
         """Hold the lease, renewed at a third of its time."""
-        services, seconds = self.services, self.services.settings.lease_seconds
-        now = services.clock.monotonic()
-        if self.lease is not None and now - self.renewed < seconds / 3:
+        now = self.services.clock.monotonic()
+        if self.lease is None:
+            self.lease = await self._claimed()
+        elif now - self.renewed >= self.services.settings.lease_seconds / 3:
+            self.lease = await self._renewed(self.lease)
+        else:
             return True
+        self.renewed = now
+        return self.lease is not None
+
+    async def _claimed(self) -> Lease | None:
+        services = self.services
+        seconds = services.settings.lease_seconds
         claimed = await services.store.claim(self.key, services.owner, seconds=seconds)
         if isinstance(claimed, Owned):
-            self.lease = None
             if self.standing_by != claimed.owner:
                 self.standing_by = claimed.owner
                 services.journal.tell(
                     Level.INFO, f"{claimed.owner} supervises this job; standing by."
                 )
-            return False
+            return None
         if self.standing_by:
             services.journal.tell(Level.INFO, f"Took over from {self.standing_by}.")
             self.standing_by = ""
-        self.lease, self.renewed = claimed, now
-        return True
+        elif claimed.epoch > 1:
+            services.journal.tell(
+                Level.INFO, f"Took over: the supervisor before let it go (epoch {claimed.epoch})."
+            )
+        return claimed
+
+    async def _renewed(self, lease: Lease) -> Lease | None:
+        seconds = self.services.settings.lease_seconds
+        renewed = await self.services.store.renew(lease, seconds=seconds)
+        return None if isinstance(renewed, Displaced) else renewed
 
     async def _stand_by(self) -> Record | None:
         record = await filing.load(self.services, self.key)

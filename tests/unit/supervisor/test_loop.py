@@ -13,6 +13,7 @@ import pytest
 
 from airflow_dispatch.core.record import Phase, Record
 from airflow_dispatch.core.view import CallKind
+from airflow_dispatch.ports.store import Lease
 from airflow_dispatch.supervisor.loop import supervise
 from airflow_dispatch.supervisor.passes import Pace
 from airflow_dispatch.supervisor.services import Stop
@@ -102,6 +103,39 @@ async def test_a_dead_owner_is_succeeded_after_its_lease(bench: Bench) -> None:
     assert str((await finished(bench, second)).state.outcome) == "succeeded"
 
 
+async def test_a_lease_is_kept_by_renewal(bench: Bench) -> None:
+    """However long a run takes, its owner keeps one epoch: nobody has taken the lease meanwhile."""
+    await bench.made()
+    task = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    for _ in range(30):
+        bench.pass_time(10)
+        for _ in range(50):
+            await asyncio.sleep(0)
+    lease = await bench.store.owner(key())
+    assert lease is not None
+    assert lease.owner == "a"
+    bench.cluster.run_ends(bench.only().id)
+    await finished(bench, task)
+    later = await bench.store.claim(key(), "b", seconds=60)
+    assert isinstance(later, Lease)
+    assert later.epoch == 2
+
+
+async def test_whoever_comes_after_a_silent_owner_says_so(bench: Bench) -> None:
+    """A supervisor that finds the lease expired took over, too, and the story tells it."""
+    await bench.made()
+    first = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    first.cancel()
+    await asyncio.wait([first])
+    bench.pass_time(100)
+    second = supervision(bench, "b")
+    await until(lambda: "Took over: the supervisor before let it go" in bench.lines.text)
+    bench.cluster.run_ends(bench.only().id)
+    await finished(bench, second)
+
+
 async def test_outages_are_waited_for(bench: Bench) -> None:
     """Neither a silent cluster nor a silent database fails the job.
 
@@ -124,7 +158,7 @@ async def test_a_stop_leaves_the_run_alone(bench: Bench) -> None:
     task = supervision(bench, "a", stop)
     await until(lambda: runs(bench))
     stop.requested = True
-    await until(lambda: task.done(), lambda: bench.pass_time(1))
+    await until(task.done, lambda: bench.pass_time(1))
     assert await task is None
     assert runs(bench)
     assert await bench.store.owner(key()) is None
