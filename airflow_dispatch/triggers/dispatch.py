@@ -23,6 +23,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -52,6 +53,9 @@ from airflow_dispatch.surface.connections import (
 from airflow_dispatch.surface.journal import LogJournal
 from airflow_dispatch.surface.patience import OUTAGES, insist
 from airflow_dispatch.surface.runtime import Runtime
+
+KILL_SECONDS_MAX = 600.0
+"""How long a kill goes on settling; what is left then is the daemon's."""
 
 log = logging.getLogger(__name__)
 
@@ -240,7 +244,11 @@ class DispatchTrigger(BaseTrigger):
         """Ask the rows; commit the cancel first, which is final, and then see to what runs."""
         try:
             async with runtime.shared(self._connections()) as shared:
-                services = shared.services(owner=self._owner(), journal=self._journal)
+                # No task waits for this: it may take until every call in flight is over.
+                settings = replace(shared.settings, settle_seconds=KILL_SECONDS_MAX)
+                services = replace(
+                    shared.services(owner=self._owner(), journal=self._journal), settings=settings
+                )
                 key = await self._cancelled(services)
                 if key is not None:
                     await supervise(services, key, stop=Stop())

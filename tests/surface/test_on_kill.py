@@ -13,6 +13,7 @@ import pytest
 
 from airflow_dispatch.core.record import OutcomeState, Phase
 from airflow_dispatch.supervisor import acts
+from airflow_dispatch.supervisor.services import Settings
 from airflow_dispatch.surface import runtime
 from airflow_dispatch.triggers import dispatch
 from airflow_dispatch.triggers.dispatch import DispatchTrigger
@@ -70,6 +71,19 @@ async def test_a_kill_that_cut_off_the_cancelling_pass_still_stops_the_run(world
     await killed(world, trigger)
     assert world.bench.only().phase is Phase.ENDED
     assert (await world.record()).state.settled_revision
+
+
+async def test_a_kill_in_the_middle_of_an_opening_settles_by_itself(world: World) -> None:
+    """The answer of the opening was never filed: it is waited out, and then the record settles."""
+    trigger = world.trigger()
+    work = begin(first_payload(trigger))
+    await world.running()
+    work.cancel()
+    await world.until(work.done)
+    world.bench.row(state="failed")
+    await killed(world, trigger)
+    assert (await world.record()).state.settled_revision
+    assert world.bench.clock.monotonic() > Settings().settle_seconds
 
 
 async def test_a_reassigned_trigger_leaves_the_run_alone(
