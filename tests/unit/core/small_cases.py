@@ -58,6 +58,7 @@ from tests.unit.core.building import (
     ended,
     foreign,
     gated,
+    mark,
     opening,
     record,
     replied,
@@ -71,8 +72,8 @@ from tests.unit.core.building import (
     withdraw,
 )
 
-EARLY, LATE, LAST = 40.0, 400.0, 1_500.0
-"""Before the calls are over; after that, before a lost run's limit; after that too."""
+EARLY, LATE, LAST = 33.0, 400.0, 1_500.0
+"""After a start's deadline, within its bound; after all calls; after a lost run's limit, too."""
 GENERATION = 2
 EXIT_2 = Verdict(Source.SCHEDULER, EXIT_1, at(EARLY - 1))
 
@@ -90,7 +91,9 @@ class Case:
 
 
 def _own(wanted: Sight) -> Sight:
-    """The sight under this generation's mark."""
+    """The sight under this generation's mark, if it is not one of another."""
+    if wanted.mark.generation != 1:
+        return wanted
     return replace(wanted, mark=replace(wanted.mark, generation=GENERATION))
 
 
@@ -214,6 +217,11 @@ DUPLICATES: dict[str, tuple[list[Body], tuple[Sight, ...]]] = {
         [sighted(21, _own(ended("o1b", EXIT_1))), Retired("o1b", "duplicate of o1")],
         (),
     ),
+    "retired, ended and back": (
+        [sighted(21, _own(ended("o1b", EXIT_1))), Retired("o1b", "duplicate of o1")],
+        (gated("o1b"),),
+    ),
+    "another generation": ([], (gated("x", of=mark(1, generation=9)),)),
     "retired and forgotten": (
         [sighted(21, _own(running("o1b"))), Retired("o1b", "duplicate of o1")],
         (),
@@ -276,7 +284,7 @@ def following() -> Iterator[Case]:
                 known: KNOWN[known],
             }
             history = History(bodies)
-            for now, facts in product(seen, FACTS if twin == "alone" else FACTS[:5]):
+            for now, facts in product(seen, FACTS if twin == "alone" else FACTS[:4]):
                 shown = {now: seen[now], "twin": DUPLICATES[twin][1]}
                 yield case(history, shown=shown, **facts)  # type: ignore[arg-type]  # by name
 
@@ -318,7 +326,8 @@ def cleaning() -> Iterator[Case]:
         "quiet": [Concluded(SUCCEEDED), Quieted(at(30))],
         "settled": [Concluded(SUCCEEDED), Quieted(at(30)), Settled()],
     }
-    parts = product(outcomes, KNOWN, ("not opened", "opening", "opened"), WITHDRAWALS, DUPLICATES)
+    twins = [twin for twin in DUPLICATES if twin not in ("duplicate", "another generation")]
+    parts = product(outcomes, KNOWN, ("not opened", "opening", "opened"), WITHDRAWALS, twins)
     for outcome, known, opened, withdrawn, twin in parts:
         if not _possible(known, opened, withdrawn) or _shut(outcome, opened, withdrawn):
             continue

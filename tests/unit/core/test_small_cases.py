@@ -291,7 +291,8 @@ def not_quiet(case: Case) -> Iterator[str]:
     state = case.record.state
     yield "" if state.outcome is not None else "quiet without an outcome"
     yield "" if known_before(case, state.outcome_revision) else "the look is older than the outcome"
-    alive = [s.id for s in case.view.snapshot.objects if not s.idle]
+    ours = [s for s in case.view.snapshot.objects if s.mark.belongs_to(state.key)]
+    alive = [s.id for s in ours if not s.idle]
     yield f"quiet with {alive} alive" if alive else ""
     others = [o.id for o in state.objects if not is_accounted(case, o)]
     yield f"quiet before {others} are accounted for" if others else ""
