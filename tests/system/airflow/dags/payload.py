@@ -56,7 +56,8 @@ def main() -> int:
         with Path(os.environ["DISPATCH_RESULT"]).open("w", encoding="utf-8") as result:
             result.write(f'{{"beats": {count}}}')
         end("ran out")
-    return asked.exit_first if asked.exit_first and generation == "1" else asked.exit
+    code: int = asked.exit_first if asked.exit_first and generation == "1" else asked.exit
+    return code
 
 
 if __name__ == "__main__":
