@@ -47,6 +47,8 @@ DAG, TASK = "digits", "train"
 EPOCHS = 20
 SECONDS_PER_EPOCH = 1.0
 SECONDS_PER_EPOCH_IN_CHAOS = 5.0
+EPOCHS_BEFORE_CHAOS = 8
+"""The epochs after it have to last until another triggerer is up and has adopted the run."""
 
 DAG_SECONDS_MAX = 60
 RUN_SECONDS_MAX = 300
@@ -129,7 +131,7 @@ def _followed(airflow: Airflow, run: Run, mischief: Mischief | None) -> str:
             run.note(line)
             if mischief is not None:
                 mischief.heed(line)
-        if mischief is not None and not mischief.done and run.epochs >= EPOCHS // 2:
+        if mischief is not None and not mischief.done and run.epochs >= EPOCHS_BEFORE_CHAOS:
             mischief.kill_the_triggerer()
         state = run.state(airflow)
         return state if state in ("success", "failed", "upstream_failed", "skipped") else None
@@ -279,7 +281,9 @@ class Mischief:
         until("the triggerer is dead", lambda: self._dead() or None, seconds=STOP_SECONDS_MAX)
         pids = ", ".join(str(process.pid) for process in self.killed)
         say(f"CHAOS: killed the triggerer with kill -9 (processes {pids}); starting another one.")
-        self._still_there("the training goes on without anybody")
+        if not self.training.alive():
+            raise DemoFailed("the training died together with the triggerer")
+        say(f"PROOF: process {self.training.pid} is alive: the training goes on without anybody.")
         self.airflow.begin("triggerer")
 
     def heed(self, line: str) -> None:
@@ -311,11 +315,6 @@ class Mischief:
         say(f"PROOF: object {objects[0]['id']}, all the time process {training.pid}.")
         if not all(facts.values()):
             raise DemoFailed(f"the run {run.id} did not go on as it was")
-
-    def _still_there(self, what: str) -> None:
-        if self.training is None or not self.training.alive():
-            raise DemoFailed("the training died together with the triggerer")
-        say(f"PROOF: process {self.training.pid} is alive: {what}.")
 
     def _training(self) -> Process:
         """The one process that trains, by its command line and its run folder."""

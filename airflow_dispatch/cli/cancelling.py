@@ -34,8 +34,9 @@ async def cancel(
     if outcome is None or outcome.state is not OutcomeState.CANCELLED:
         say(f"{job} has ended already, {facts.outcome_words(outcome)}: nothing was changed.")
         return Exit.NOTHING_DONE
-    when = "already" if there else f"at revision {record.revision}"
-    say(words.clean(f"{job} is {when} {outcome}. Nothing of it will be started any more."))
+    when = "already, " if there else ""
+    told = f"{job}: {outcome} ({when}at revision {record.state.outcome_revision})"
+    say(words.clean(f"{told}. Nothing of it will be started any more."))
     return await _watch(services, record, seconds=seconds, say=say)
 
 

@@ -100,7 +100,7 @@ async def test_to_cancel_again_watches_the_first_cancel() -> None:
     code, said = await cancel(bench)
     assert await bench.record() == before
     assert code is Exit.ATTENTION
-    assert "already cancelled by person:ada: wrong data" in said
+    assert "cancelled by person:ada: wrong data (already, at revision" in said
     outcome = before.state.outcome
     assert outcome is not None
     assert outcome.state is OutcomeState.CANCELLED
