@@ -86,7 +86,6 @@ class DispatchTrigger(BaseTrigger):
         self._try_number = try_number
         self._on_clear = on_clear
         self._deadline = deadline
-        self._key: JobKey | None = None
         self._fired = False
         self._killing: asyncio.Task[None] | None = None
         self._journal = LogJournal(log)
@@ -148,7 +147,6 @@ class DispatchTrigger(BaseTrigger):
                 record = await self._resolved(services, shared)
                 if record is None:
                     return None
-                self._key = record.state.key
                 record = await self._supervised(services, record.state.key)
                 return await self._reported(services, record)
         except (InvalidConfiguration, JobRefused) as error:
@@ -263,13 +261,11 @@ class DispatchTrigger(BaseTrigger):
         """The record to see to: cancelled here, or with an outcome whose run may still be there.
 
         The kill may well cut off the very pass that committed the cancel and had not yet stopped
-        anything.
+        anything. Of the task's records only the latest matters: earlier ones were cancelled before
+        it was made, and who supervises it sees to them.
         """
         task = await self._task_key(services)
-        if self._key is None:
-            record = await services.store.latest(task)
-        else:
-            record = await services.store.load(self._key)
+        record = await services.store.latest(task)
         if record is None:
             return None
         key = record.state.key

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_dispatch.core.record import OutcomeState
 from airflow_dispatch.errors import ClusterUnavailable
-from airflow_dispatch.surface import event
+from airflow_dispatch.surface import event, runtime
 from airflow_dispatch.triggers.dispatch import DispatchTrigger
 from tests.surface.world import JOB, TASK, World, begin
 
@@ -33,6 +33,7 @@ async def test_a_run_is_supervised_to_its_event(world: World) -> None:
     assert json.loads(payload["result"]) == {"accuracy": 0.97}
     assert (payload["outcome"]["queue_seconds"] or 0) >= 0
     assert world.bench.only().id == payload["outcome"]["object"]
+    assert (world.closed, runtime._shared) == (1, [])
     assert json.loads(json.dumps(payload)) == payload
 
 
