@@ -288,9 +288,14 @@ class Mischief:
 
     def heed(self, line: str) -> None:
         """See that the training still is the same process when the new triggerer has it."""
-        if self.killed and "Took over" in line:
-            self.adopted = True
-            self._still_there("the new triggerer has adopted the very same run")
+        if self.training is None or "Took over" not in line:
+            return
+        if not self.training.alive():
+            raise DemoFailed("the training had ended before another triggerer was up to adopt it")
+        self.adopted = True
+        say(
+            f"PROOF: process {self.training.pid} is alive: another triggerer adopted this very run."
+        )
 
     def prove(self, record: dict[str, Any], run: Run) -> None:
         """Fail unless one object, started once by one process, trained each epoch once."""
