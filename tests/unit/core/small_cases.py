@@ -7,9 +7,9 @@ evidence filed, the view, the context. The record is folded from bodies, so it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 from airflow_dispatch.core import sighting
@@ -88,6 +88,10 @@ class Case:
     context: Context
     predecessor: str
     """none, quiet, unquiet or missing: the answer that `settlement` has to find by itself."""
+
+
+Maker = Callable[[], Case]
+"""Makes a case when asked to: who looks at some of them only does not pay for the others."""
 
 
 def _own(wanted: Sight) -> Sight:
@@ -248,9 +252,9 @@ LAUNCHED: list[Body] = [Authorized(1), start(1), replied(1, Created("o1"))]
 # --- the families ---------------------------------------------------------------------------------
 
 
-def seeking() -> Iterator[Case]:
+def seeking() -> Iterator[Maker]:
     """No canonical object yet: up to two attempts, what became of them, what is shown."""
-    yield case(History({"new": []}), shown={"nothing": ()})
+    yield partial(case, History({"new": []}), shown={"nothing": ()})
     first, second = seeking_replies(1), {"only one": [], **seeking_replies(2)}
     shown_first = some(phases("o1"), "no o1", "gated", "running", "ended")
     shown_second = some(phases("o2"), "no o2", "gated", "failed")
@@ -265,10 +269,10 @@ def seeking() -> Iterator[Case]:
         for a, b, other in product(shown_first, seconds, ("nothing else", "foreign")):
             shown = {a: shown_first[a], b: seconds[b], other: OTHERS[other]}
             for began, behind, manual in product([EARLY, LATE], [0, 1], [False, True]):
-                yield case(history, shown=shown, began=began, behind=behind, manual=manual)
+                yield partial(case, history, shown=shown, began=began, behind=behind, manual=manual)
 
 
-def following() -> Iterator[Case]:
+def following() -> Iterator[Maker]:
     """A canonical object without an outcome."""
     seen = phases("o1")
     for known, opened, withdrawn in product(KNOWN, OPENINGS, WITHDRAWALS):
@@ -286,7 +290,7 @@ def following() -> Iterator[Case]:
             history = History(bodies)
             for now, facts in product(seen, FACTS if twin == "alone" else FACTS[:4]):
                 shown = {now: seen[now], "twin": DUPLICATES[twin][1]}
-                yield case(history, shown=shown, **facts)  # type: ignore[arg-type]  # by name
+                yield partial(case, history, shown=shown, **facts)  # type: ignore[arg-type]  # by name
 
 
 FACTS: list[dict[str, object]] = [
@@ -311,7 +315,7 @@ def _possible(known: str, opened: str, withdrawn: str) -> bool:
     return never or known != "judged gone"
 
 
-def cleaning() -> Iterator[Case]:
+def cleaning() -> Iterator[Maker]:
     """After an outcome."""
     seen = phases("o1")
     outcomes: dict[str, list[Body]] = {
@@ -346,7 +350,7 @@ def cleaning() -> Iterator[Case]:
         ):
             shown = {now: seen[now], "twin": DUPLICATES[twin][1], other: OTHERS[other]}
             number = len(known) + len(now) + len(other) + len(twin)
-            yield case(history, shown=shown, **FACTS[number % len(FACTS)])  # type: ignore[arg-type]  # by name
+            yield partial(case, history, shown=shown, **FACTS[number % len(FACTS)])  # type: ignore[arg-type]  # by name
 
 
 def _shut(outcome: str, opened: str, withdrawn: str) -> bool:

@@ -37,7 +37,7 @@ from airflow_dispatch.core.record import (
 from airflow_dispatch.core.steps import Carry, Decide, Rest, Send, Step, StepName, Wait
 from tests.unit.core import small_cases
 from tests.unit.core.building import BOUND, commit, mark
-from tests.unit.core.small_cases import Case
+from tests.unit.core.small_cases import Case, Maker
 
 STEPS_MAX = 16
 LAUNCHING = {
@@ -72,13 +72,13 @@ SHARED = {StepName.STOP, StepName.WITHDRAW, StepName.GONE, StepName.LOST}
     ],
 )
 def test_every_answer_keeps_the_promises(
-    family: Callable[[], Iterator[Case]], least: int, reached: set[str]
+    family: Callable[[], Iterator[Maker]], least: int, reached: set[str]
 ) -> None:
     """Total, foldable, allowed, and at an end within a few steps; no check is idle."""
     answers: Counter[str] = Counter()
-    for case in family():
+    for make in family():
         answers["cases"] += 1
-        for taken in walked(case):
+        for taken in walked(make()):
             answers[taken.name if isinstance(taken, (Decide, Send)) else type(taken).__name__] += 1
     assert answers["cases"] >= least, answers
     assert {name for name in reached if not answers[name]} == set()
