@@ -6,8 +6,8 @@ What every store promises, and `airflow_dispatch.testing.store_suite` checks:
   acknowledged before it began;
 - `commit` is a compare-and-set on the revision; of two writers at one revision exactly one is
   `Stored`;
-- a reply that was lost is `Unknown`, never a guess; the commit's id tells, on the next read,
-  whether it landed;
+- a reply that was lost is `Unknown`, never a guess; a commit's id shows, on a later read, that it
+  landed, while not to see it proves nothing: it may still land, and then only at its revision;
 - history is append-only; nothing is ever rewritten;
 - leases are for liveness only; they expire by the store's own clock, and the epoch grows with each
   claim.
