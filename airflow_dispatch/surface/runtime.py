@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from airflow_dispatch.errors import InvalidConfiguration
 from airflow_dispatch.ports.clock import Clock
 from airflow_dispatch.ports.journal import Journal
 from airflow_dispatch.ports.store import Store
@@ -67,7 +68,12 @@ def make(connections: Connections) -> Runtime:
     from airflow_dispatch.stores.sql.task_rows import SqlTasks  # noqa: PLC0415 - SQLAlchemy is slow
 
     configuration.check()
-    database = Database(configuration.database_url())
+    url = configuration.database_url()
+    try:
+        database = Database(url)
+    except InvalidConfiguration as error:
+        where = f"[{options.SECTION}] sql_alchemy_conn, or without it [database] sql_alchemy_conn"
+        raise InvalidConfiguration(f"{error} ({where})") from error
     return Runtime(
         store=SqlStore(database),
         tasks=SqlTasks(database),
