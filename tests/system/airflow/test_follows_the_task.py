@@ -26,7 +26,7 @@ def bed(airflow_bed: AirflowBed) -> AirflowBed:
 
 def running(bed: AirflowBed, account: Account, **conf: Any) -> str:
     """Trigger a run of the DAG `one` and wait until its process runs; returns the run_id."""
-    run_id = bed.trigger("one", {"account": str(account.path), "seconds": 120, **conf})
+    run_id = bed.trigger("one", {"account": str(account.path), "seconds": 600, **conf})
     until("the run started", lambda: account.lines("START"), seconds=90)
     until(
         "the task is deferred",
@@ -49,7 +49,7 @@ def settled(bed: AirflowBed, run_id: str, *words: str) -> dict[str, Any]:
         shown: dict[str, Any] = bed.show("one", run_id, "run", *words)
         return shown if shown["settled"] else None
 
-    return until("the record is settled", look, seconds=60)
+    return until("the record is settled", look, seconds=120)
 
 
 def taken_over(bed: AirflowBed, run_id: str, before: str) -> None:
@@ -65,7 +65,7 @@ def taken_over(bed: AirflowBed, run_id: str, before: str) -> None:
 def test_a_run_that_ends_well_succeeds(bed: AirflowBed, account: Account) -> None:
     """The task succeeds, its XCom holds the outcome and the result, and the record is settled."""
     run_id = bed.trigger("one", {"account": str(account.path), "seconds": 2})
-    bed.ends("one", run_id, "run", "success", seconds=60)
+    bed.ends("one", run_id, "run", "success", seconds=120)
     record = settled(bed, run_id)
     assert record["outcome"]["state"] == "succeeded"
     value = bed.xcom("one", run_id, "run")
@@ -79,7 +79,7 @@ def test_a_run_that_ends_well_succeeds(bed: AirflowBed, account: Account) -> Non
 def test_a_run_that_fails_fails_its_task(bed: AirflowBed, account: Account) -> None:
     """The task fails with the exit code as its cause."""
     run_id = bed.trigger("one", {"account": str(account.path), "seconds": 1, "exit": 3})
-    bed.ends("one", run_id, "run", "failed", seconds=60)
+    bed.ends("one", run_id, "run", "failed", seconds=120)
     cause = settled(bed, run_id)["outcome"]["cause"]
     assert (cause["kind"], cause["number"]) == ("exit", 3)
 
@@ -107,10 +107,12 @@ def test_a_cleared_task_runs_again_after_the_old_run_ended(
     bed: AirflowBed, account: Account
 ) -> None:
     """The first run is stopped, exactly one new one starts, and only after the first has ended."""
-    run_id = running(bed, account, seconds=20)
+    run_id = running(bed, account)
     first = account.pid()
     bed.clear("one", run_id, "run")
     stopped(account, first)
+    until("the new run started", lambda: len(account.lines("START")) == 2, seconds=120)
+    account.enough()
     bed.ends("one", run_id, "run", "success", seconds=150)
     starts, ends = account.lines("START"), account.lines("END")
     assert [line[2] for line in starts] == ["1", "2"]
@@ -141,22 +143,22 @@ def test_a_task_marked_while_no_triggerer_lives_is_stopped_by_the_daemon(
 
 
 def test_the_triggerer_killed_twice_changes_nothing(bed: AirflowBed, account: Account) -> None:
-    """Kill -9 of the triggerer, twice: one object, one run, success.
-
-    And the log tells who took over.
-    """
-    run_id = running(bed, account, seconds=60)
+    """Kill -9 of the triggerer, twice: one object, one run, success, and the log tells of it."""
+    run_id = running(bed, account, seconds=900)
     pid = account.pid()
     for _ in range(2):
+        owner = bed.show("one", run_id, "run")["attended"]["owner"]
         bed.kill("triggerer")
-        assert alive(pid)
         bed.start("triggerer")
-        taken_over(bed, run_id, bed.show("one", run_id, "run")["attended"]["owner"])
+        assert alive(pid)
+        taken_over(bed, run_id, owner)
+    account.enough()
     bed.ends("one", run_id, "run", "success", seconds=180)
     record = settled(bed, run_id)
     assert len(record["objects"]) == 1
     assert [line[1] for line in account.lines("START")] == [str(pid)]
     assert record["outcome"]["state"] == "succeeded"
+    assert "Took over" in bed.log("one", run_id, "run", 1)
 
 
 def test_the_command_line_cancels(bed: AirflowBed, account: Account) -> None:

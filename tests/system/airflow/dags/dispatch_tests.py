@@ -37,7 +37,7 @@ with DAG(dag_id="one", **COMMON):
         task_id="run",
         cluster="dispatch_local_default",
         command=COMMAND,
-        time_limit="5m",
+        time_limit="20m",
         grace=5,
     )
 

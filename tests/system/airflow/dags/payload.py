@@ -48,7 +48,8 @@ def main() -> int:
         tell("START", os.getpid(), generation, time.time())
         until = time.monotonic() + asked.seconds
         count = 0
-        while time.monotonic() < until:
+        enough = Path(asked.account + ".enough")
+        while time.monotonic() < until and not enough.exists():
             count += 1
             sys.stdout.write(f"working, beat {count}\n")
             sys.stdout.flush()
