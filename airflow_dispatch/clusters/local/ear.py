@@ -54,8 +54,12 @@ class Ear:
 
     @staticmethod
     def unblock() -> None:
-        """Give a child back the signals that a process expects to find."""
-        for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        """Give a child back the signals that a process expects to find.
+
+        Some were ignored by Python, some here, some by whatever started the supervisor: a shell has
+        what it starts in the background ignore the keyboard's.
+        """
+        for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
 

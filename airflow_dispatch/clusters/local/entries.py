@@ -135,11 +135,13 @@ def _anything_left(entry: Entry) -> bool:
 
 
 def run_processes(entry: Entry) -> list[proc.Process]:
-    """The processes of a run whose shim is gone: those with its mark, and its session's.
+    """The processes of a run whose shim is gone.
 
-    A session counts only while the process that made it is there: its number is then not reused.
+    Those with its mark, those that keep its inherited descriptor, and its session's. A session
+    counts only while the process that made it is there: its number is then not reused.
     """
     found = {p.pid: p for p in proc.marked(layout.start_mark(entry.object, COUNT))}
+    found.update((p.pid, p) for p in proc.holders(f"{entry.folder}/{layout.ALIVE}"))
     try:
         pid, start = map(int, gate.read_small(f"{entry.folder}/{layout.PAYLOAD}").split())
     except (OSError, ValueError):

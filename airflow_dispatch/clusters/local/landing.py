@@ -103,6 +103,8 @@ def _land(spec: Spec, temporary: str, *, entry: str, submission: str) -> Landed 
     alive = proc.lock(f"{temporary}/{layout.ALIVE}")
     if lock is None or alive is None:
         return Answer("a new file is locked by somebody else; nothing was launched")
+    with open(f"{temporary}/{layout.LOG}", "x", encoding="utf-8"):
+        pass  # There from the start, so that nothing appears later that is no news.
     me = proc.look(os.getpid())
     told = {
         "mark": spec.mark,

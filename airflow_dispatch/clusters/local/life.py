@@ -64,8 +64,8 @@ def _detach(landed: Landed) -> None:
     for descriptor in range(3):
         os.dup2(null, descriptor)
     os.close(null)
-    with contextlib.suppress(OSError):  # A full disk has no room for a log, and that is all.
-        log = os.open(f"{landed.entry}/{layout.LOG}", os.O_WRONLY | os.O_CREAT, 0o600)
+    with contextlib.suppress(OSError):  # The log may have been removed, and that is all.
+        log = os.open(f"{landed.entry}/{layout.LOG}", os.O_WRONLY | os.O_APPEND)
         os.dup2(log, 2)
         os.close(log)
 

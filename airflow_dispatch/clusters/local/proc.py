@@ -6,7 +6,7 @@ environment. Signals go through a pidfd that is compared with the identity befor
 
 Linux only. The shim uses this module too: it imports little.
 """
-# ruff: noqa: PTH123, PTH208 - a shim starts faster without pathlib
+# ruff: noqa: PTH116, PTH123, PTH208 - a shim starts faster without pathlib
 
 from __future__ import annotations
 
@@ -81,6 +81,24 @@ def marked(start_mark: str) -> list[Process]:
     """All processes that carry the start mark. Those of other users cannot be read."""
     wanted = f"\0{MARK}={start_mark}\0".encode()
     return [process for process in everything() if wanted in _environ(process.pid)]
+
+
+def holders(path: str) -> list[Process]:
+    """All processes that have the file open. Those of other users cannot be read."""
+    try:
+        wanted = os.stat(path)
+    except FileNotFoundError:
+        return []
+    return [process for process in everything() if _has_open(process.pid, wanted)]
+
+
+def _has_open(pid: int, wanted: os.stat_result) -> bool:
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{descriptor}"), wanted):
+                    return True
+    return False
 
 
 def _environ(pid: int) -> bytes:

@@ -79,6 +79,16 @@ def running_marks(sight: Sight) -> list[proc.Process]:
     return proc.marked(layout.start_mark(sight.id, 0))
 
 
+def sleepers(seconds: str) -> list[proc.Process]:
+    """The processes that sleep for just that long."""
+    found = []
+    for process in proc.everything():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process.pid}/cmdline").read_text() == f"sleep\0{seconds}\0":
+                found.append(process)
+    return found
+
+
 def is_gated(sight: Sight) -> bool:
     """Whether the object waits at its gate."""
     return sight.phase is Phase.GATED

@@ -1,6 +1,7 @@
 """Who dies when: shims, those who started them, hosts. What is left is found, and ended."""
 
 import asyncio
+import shlex
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,59 @@ async def test_a_running_shim_killed_leaves_a_run_that_stops_can_end(
     assert not tools.running_marks(sight)
 
 
+async def test_a_run_without_its_shim_is_warned_once(local_harness: LocalHarness) -> None:
+    """However often a stop is repeated within its grace, the run hears one warning."""
+    scene, work = await Scene.of(local_harness), Work(waits=True)
+    job = local_harness.job(work)
+    warned = "trap 'echo warned' TERM\n"
+    sight = await scene.running(work, replace(job, script=f"#!/bin/sh\n{warned}{job.script}"))
+    tools.kill_shim(local_harness, sight)
+    await scene.until(sight, lambda s: s.incarnations[0].verdict is not None)
+    for _ in range(5):
+        assert await scene.stop(sight, grace=3600) == Done()
+        await scene.moments(2)
+    assert not (await scene.look(sight.id)).idle
+    await local_harness.release(work)
+    await scene.ended(sight)
+    assert (await scene.output(sight)).count("warned") == 1
+
+
+HIDE = """
+import os, sys
+environment = dict(os.environ) if "mark" in sys.argv else {}
+if "descriptors" not in sys.argv:
+    os.closerange(3, 100)
+if "session" not in sys.argv:
+    os.setsid()
+os.execve("/bin/sleep", ["sleep", "61.9"], environment)
+"""
+
+
+@pytest.mark.parametrize("keeps", ["mark", "descriptors", "session"])
+async def test_what_is_left_is_found_by_any_of_its_traces(
+    local_harness: LocalHarness, keeps: str
+) -> None:
+    """A process that keeps its mark, its descriptors or its session is found and ended."""
+    scene, work = await Scene.of(local_harness), Work(waits=True)
+    job = local_harness.job(work)
+    hide = f"{shlex.quote(sys.executable)} -c {shlex.quote(HIDE)} {keeps} &\nsleep 0.5\n"
+    job = replace(job, script=job.script.replace("while", f"{hide}while", 1))
+    sight = await scene.running(work, job)
+    while not (hidden := tools.sleepers("61.9")):
+        await local_harness.pause()
+    tools.kill_shim(local_harness, sight)
+    await scene.until(sight, lambda s: s.incarnations[0].verdict is not None)
+    if keeps != "session":
+        for process in tools.running_marks(sight):
+            if process not in hidden:
+                proc.send(process, signal.SIGKILL)
+        await scene.moments()
+        assert not (await scene.look(sight.id)).idle
+    assert await scene.stop(sight) == Done()
+    await scene.ended(sight)
+    assert not tools.sleepers("61.9")
+
+
 async def test_stop_job_ends_what_a_dead_shim_left(local_harness: LocalHarness) -> None:
     """A warning is enough for a run that heeds it, with nobody to watch it."""
     scene = await Scene.of(local_harness)
@@ -87,7 +141,6 @@ async def test_a_killed_shim_wakes_a_watch(local_harness: LocalHarness) -> None:
     await scene.shown()
     waiting = asyncio.create_task(local_harness.cluster.watch(scene.key.task, seconds=60))
     await local_harness.pause()
-    assert not waiting.done()
     tools.kill_shim(local_harness, sight)
     await asyncio.wait_for(waiting, timeout=5)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_dispatch import limits
-from airflow_dispatch.clusters.local import layout, proc
+from airflow_dispatch.clusters.local import layout
 from airflow_dispatch.core.causes import Cause, CauseKind
 from airflow_dispatch.core.commits import Sight
 from airflow_dispatch.core.job import Job
@@ -205,22 +205,9 @@ async def test_what_a_command_leaves_behind_is_ended(
     local_harness: LocalHarness, leave: str
 ) -> None:
     """The command's own end decides; its leftovers are ended before the object is idle."""
-    mine = {p.pid for p in proc.everything()}
     _, sight = await run(local_harness, job(script=f"{leave}\nexit 0\n"))
     assert cause(sight) is None
-    assert [p for p in _sleepers() if p not in mine] == []
-
-
-def _sleepers() -> list[int]:
-    found = []
-    for process in proc.everything():
-        try:
-            told = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if told == b"sleep\00061.7\0":
-            found.append(process.pid)
-    return found
+    assert tools.sleepers("61.7") == []
 
 
 async def test_a_stop_reaches_every_process(local_harness: LocalHarness) -> None:
