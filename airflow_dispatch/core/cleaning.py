@@ -29,9 +29,10 @@ from airflow_dispatch.core.view import View
 
 def step(record: Record, view: View, context: Context) -> Step:
     """The next step of a job that has its outcome."""
-    for found in _steps(record, view, context):
-        if found is not None:
-            return found
+    return judging.first(_steps(record, view, context), lambda: _settling(record, view, context))
+
+
+def _settling(record: Record, view: View, context: Context) -> Step:
     left = settlement.unquiet(record, view, context.capabilities, predecessors=context.predecessors)
     if not left.quiet:
         return Wait(tuple(_waits_of(record, context, left)))

@@ -7,6 +7,7 @@ they are committed against the revision that was loaded before the Find they res
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from airflow_dispatch.core import settlement
@@ -30,6 +31,7 @@ from airflow_dispatch.core.steps import (
     Send,
     Step,
     StepName,
+    Wait,
     Waiting,
     WaitKind,
 )
@@ -39,6 +41,21 @@ from airflow_dispatch.core.view import View
 def intend(record: Record, intent: Intent) -> Intended:
     """The intent as the record's next call, without a deadline."""
     return Intended(record.state.calls_made + 1, intent)
+
+
+def first(found: Iterable[Step | None], rest: Callable[[], Step]) -> Step:
+    """The first of these steps, else the rest; a stop is carried out again where that waits.
+
+    So a stop that has no effect, or takes longer than its pace, hides no other step.
+    """
+    again: Carry | None = None
+    for step in found:
+        if isinstance(step, Carry):
+            again = again or step
+        elif step is not None:
+            return step
+    left = rest()
+    return again if again is not None and isinstance(left, Wait) else left
 
 
 def stop(

@@ -38,6 +38,7 @@ from airflow_dispatch.core.record import (
     Start,
     State,
     Submission,
+    Verdict,
     Withdraw,
 )
 from airflow_dispatch.core.steps import (
@@ -59,13 +60,21 @@ def step(record: Record, view: View, context: Context) -> Step:
     newest = record.state.newest
     if newest is None:
         return Decide(StepName.AUTHORIZE, Authorized(1))
-    for found in (
-        _retirement(record.state, newest),
-        _stop_unwanted(record, view, context),
-        judging.from_absence(record, view, context),
-    ):
-        if found is not None:
-            return found
+    return judging.first(
+        _to_be_dealt_with(record, view, context, newest=newest),
+        lambda: _go_on(record, view, context, newest=newest),
+    )
+
+
+def _to_be_dealt_with(
+    record: Record, view: View, context: Context, *, newest: Submission
+) -> Iterator[Step | None]:
+    yield _retirement(record.state, newest)
+    yield from _stops_of_unwanted(record, view, context)
+    yield judging.from_absence(record, view, context)
+
+
+def _go_on(record: Record, view: View, context: Context, *, newest: Submission) -> Step:
     if newest.canonical is None:
         return _seek(record, view, context, newest=newest)
     canonical = record.state.object(newest.canonical)
@@ -94,7 +103,7 @@ def _retirement(state: State, newest: Submission) -> Step | None:
     return None
 
 
-def _stop_unwanted(record: Record, view: View, context: Context) -> Step | None:
+def _stops_of_unwanted(record: Record, view: View, context: Context) -> Iterator[Step | None]:
     state = record.state
     for sight in view.of(state.key):
         known = state.object(sight.id)
@@ -102,12 +111,8 @@ def _stop_unwanted(record: Record, view: View, context: Context) -> Step | None:
             continue
         superseded = state.newest is not None and known.mark.submission < state.newest.number
         if known.retired or superseded:
-            found = judging.stop(
-                record, view, context, wanted=known.id, reason=known.retired or "superseded"
-            )
-            if found is not None:
-                return found
-    return None
+            reason = known.retired or "superseded"
+            yield judging.stop(record, view, context, wanted=known.id, reason=reason)
 
 
 # --- no canonical object yet ----------------------------------------------------------------------
@@ -216,20 +221,28 @@ def _next_try(deadline: datetime, context: Context, *, refusals: int) -> datetim
 
 def _follow(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
     """Open the canonical object's gate, watch its run, conclude from how it ended."""
-    sight = view.shown(canonical.id)
+    sight, run = view.shown(canonical.id), settlement.wanted_start(record.state, canonical)
     if canonical.gone:
         return _launch_failed(f"{canonical.id} went away before its gate was opened")
-    if canonical.lost and canonical.verdict is None:
+    if canonical.lost and (run is None or run.verdict is None):
         return _lost(record, view, context, canonical=canonical)
     if _may_have_run_unopened(record.state, canonical):
         return _opened_outside(record, view, context, canonical=canonical)
-    if canonical.verdict is not None:
-        return _concluded(view, context, canonical=canonical, sight=sight)
+    if run is not None and run.verdict is not None:
+        return _concluded(view, context, canonical=canonical, verdict=run.verdict)
     if sight is None:
         return Wait((Waiting(WaitKind.LOOKING, canonical.id),))
+    if canonical.latest is not run:
+        return _started_again(record, view, context, canonical=canonical)
+    return _watch(record, view, context, canonical=canonical, sight=sight)
+
+
+def _watch(
+    record: Record, view: View, context: Context, *, canonical: ObjectState, sight: Sight
+) -> Step:
     match sight.phase:
         case Phase.GATED:
-            at_gate = _revenant if canonical.started else _open
+            at_gate = _came_back if canonical.started else _open
             return at_gate(record, view, context, canonical=canonical)
         case Phase.QUEUED:
             return Wait((Waiting(WaitKind.QUEUED, sight.note),))
@@ -260,7 +273,20 @@ def _opened_outside(
     )
 
 
-def _revenant(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
+def _started_again(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
+    """A start beyond every permit: nobody here asked for it, so it is stopped and not followed."""
+    sight = view.shown(canonical.id)
+    if sight is not None and sight.idle:
+        detail = (
+            f"{canonical.id} started again without leave; how its first start ended is not known"
+        )
+        return _fail(Cause(CauseKind.UNKNOWN, detail=_cut(detail)), wanted=canonical)
+    reason = "it started again without leave"
+    found = judging.stop(record, view, context, wanted=canonical.id, reason=reason)
+    return found or Wait((Waiting(WaitKind.STOPPING, canonical.id),))
+
+
+def _came_back(record: Record, view: View, context: Context, *, canonical: ObjectState) -> Step:
     """Behind its gate again after it started: the first start owns the outcome, so it is stopped.
 
     A scheduler that was rolled back shows this while the first start still runs; opening it again
@@ -272,12 +298,8 @@ def _revenant(record: Record, view: View, context: Context, *, canonical: Object
     return found or Wait((Waiting(WaitKind.STOPPING, canonical.id),))
 
 
-def _concluded(
-    view: View, context: Context, *, canonical: ObjectState, sight: Sight | None
-) -> Step:
-    verdict = canonical.verdict
-    if verdict is None:
-        raise InvariantBroken("concluded without a verdict")
+def _concluded(view: View, context: Context, *, canonical: ObjectState, verdict: Verdict) -> Step:
+    sight = view.shown(canonical.id)
     if sight is not None and sight.unreadable:
         since = verdict.ended_at or canonical.shown_at or view.began
         until = since + timedelta(seconds=context.policy.witness_wait_seconds)

@@ -175,6 +175,17 @@ def permits_of(state: State, wanted: ObjectId) -> tuple[Permit, ...]:
     return tuple(permit for owner, permit in state.permits if owner == wanted)
 
 
+def wanted_start(state: State, known: ObjectState) -> Incarnation | None:
+    """The start that decides: the latest one seen that a permit covers, or the first of all.
+
+    A later one that nobody here asked for is a revenant: its end is not the run's.
+    [authorized-only]
+    """
+    last = max((permit.last for permit in permits_of(state, known.id)), default=0)
+    seen = [incarnation for incarnation in known.incarnations if incarnation.start_count <= last]
+    return seen[-1] if seen else None
+
+
 def withdrawal(state: State, wanted: ObjectId, permit: Permit) -> Call | None:
     """The answered withdraw of the permit, if there is one."""
     for call in state.calls:

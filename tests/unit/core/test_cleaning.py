@@ -124,12 +124,14 @@ def test_a_cancel_stops_everything_by_the_mark_first() -> None:
 def test_a_round_of_stops_is_carried_out_until_it_is_taken(answer: list[Body]) -> None:
     """A refusal is no receipt. Meanwhile each object is stopped for itself."""
     bodies: list[Body] = [*opened(Done()), sighted(80, running()), CANCEL, stop_job(3, 1), *answer]
-    again = step(bodies, running())
-    assert isinstance(again, Carry)
-    assert again.call.number == 3
-    meanwhile = step(bodies, running(), around=context(paced=[3]))
+    meanwhile = step(bodies, running())
     assert isinstance(meanwhile, Send)
     assert isinstance(meanwhile.body.intent, Stop)
+    bodies += [stop(4, "o1"), withdraw(5), replied(5, STARTED)]
+    again = step(bodies, running(), around=context(paced=[4]))
+    assert isinstance(again, Carry)
+    assert again.call.number == 3
+    assert isinstance(step(bodies, running(), around=context(paced=[3, 4])), Wait)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +180,17 @@ def test_a_cluster_without_permits_settles_without_withdrawals() -> None:
     """It could never answer one."""
     around = context(capabilities=replace(CAPABILITIES, permits=False))
     assert step(succeeded(), ended(), around=around) == Decide(StepName.QUIET, Quieted(at(LATE)))
+
+
+def test_stops_without_effect_hide_no_judgement() -> None:
+    """What cannot be stopped is stopped again when nothing else is left to decide."""
+    bodies: list[Body] = [*launched(2), sighted(5, gated("o1"), gated("o2")), CANCEL]
+    bodies += [stop_job(3, 1), replied(3, Done()), stop(4, "o2")]
+    assert step(bodies, gated("o2")) == Decide(StepName.GONE, Gone("o1", at(LATE)))
+    bodies.append(Gone("o1", at(LATE)))
+    taken = step(bodies, gated("o2"))
+    assert isinstance(taken, Carry)
+    assert taken.call.number == 4
 
 
 def test_the_second_round_follows_when_nothing_lives_and_the_first_was_taken() -> None:

@@ -29,6 +29,7 @@ from airflow_dispatch.core.record import (
     NotSent,
     Outcome,
     OutcomeState,
+    Permit,
     Phase,
     Record,
     Refused,
@@ -54,6 +55,7 @@ from tests.unit.core.building import (
     gated,
     launched,
     opened,
+    opening,
     record,
     replied,
     running,
@@ -430,6 +432,54 @@ def test_what_came_back_to_its_gate_after_a_start_is_stopped_never_opened() -> N
     assert taken.body.intent == Stop("o1", "it came back to its gate after a start")
     bodies.append(stop(3, "o1"))
     assert waits(step(bodies, gated(), around=context(paced=[3]))) == [WaitKind.STOPPING]
+
+
+def test_what_starts_again_by_itself_is_stopped_and_decides_nothing() -> None:
+    """An incarnation beyond the permit is a revenant: shown, stopped, never followed."""
+    bodies: list[Body] = [*opened(Done()), sighted(80, running()), sighted(300, running(count=1))]
+    taken = step(bodies, running(count=1))
+    assert isinstance(taken, Send)
+    assert taken.body.intent == Stop("o1", "it started again without leave")
+    bodies.append(stop(3, "o1"))
+    assert waits(step(bodies, running(count=1), around=context(paced=[3]))) == [WaitKind.STOPPING]
+    over = Incarnation(1, started=True, verdict=Verdict(Source.SCHEDULER, None), idle=True)
+    first = Incarnation(0, started=True)
+    shown = sight("o1", Phase.ENDED, first, over)
+    still = step([*bodies, sighted(310, shown)], shown, around=context(paced=[3]))
+    assert waits(still) == [WaitKind.STOPPING]
+    idle = sight("o1", Phase.ENDED, replace(first, idle=True), over)
+    assert failure(step([*bodies, sighted(310, idle)], idle)).kind is CauseKind.UNKNOWN
+
+
+@pytest.mark.parametrize("again", [running(count=1), sight("o1", Phase.QUEUED, Incarnation(1))])
+def test_a_verdict_stands_though_the_object_comes_back(again: Sight) -> None:
+    """Ended well; before anybody concluded, somebody requeued it: the success is what counts."""
+    bodies: list[Body] = [*opened(Done()), sighted(110, ended()), sighted(300, again)]
+    taken = step(bodies, again)
+    assert isinstance(taken, Decide)
+    assert taken.body == Concluded(Outcome(OutcomeState.SUCCEEDED, object="o1"))
+
+
+def test_a_second_permit_makes_its_start_the_one_that_decides() -> None:
+    """A permit may cover a later start count; then that start is the run."""
+    permit = Permit(2, 1, 1)
+    bodies: list[Body] = [*opened(Done()), Lost("o1", at(200)), withdraw(3), replied(3, WON)]
+    bodies += [sighted(300, sight("o1", Phase.GATED, Incarnation(0, idle=True), Incarnation(1)))]
+    bodies += [opening(4, permit=permit), replied(4, Done()), sighted(310, running(count=1))]
+    assert waits(step(bodies, running(count=1))) == [WaitKind.RUNNING]
+
+
+def test_a_stop_that_has_no_effect_hides_nothing() -> None:
+    """A duplicate that nobody can stop is stopped again and again; the run concludes all the same.
+
+    However slow the stop is, and however often it may be repeated.
+    """
+    bodies: list[Body] = [*launched(2), sighted(5, gated("o1"), gated("o2")), Chosen(1, "o1")]
+    bodies += [Retired("o2", "duplicate of o1"), stop(3, "o2")]
+    bodies += [sighted(110, ended("o1"), gated("o2"))]
+    taken = step(bodies, ended("o1"), gated("o2"))
+    assert isinstance(taken, Decide)
+    assert taken.name is StepName.CONCLUDE
 
 
 def test_only_an_opening_is_read_again_before_it_is_sent() -> None:
