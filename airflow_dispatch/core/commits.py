@@ -170,7 +170,12 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One object as a Find showed it."""
+    """One object as a Find showed it.
+
+    An incarnation stands for each start, and one for an object that ended before it ever started:
+    start count 0, not started, with a verdict and, once nothing of it can run, idle. Without that
+    the object counts as alive for ever.
+    """
 
     id: ObjectId
     mark: Mark

@@ -25,7 +25,7 @@ def news(record: Record, view: View) -> Sighted | None:
     """
     state = record.state
     new = [sight for sight in view.of(state.key) if _is_news(state, sight, view.began)]
-    room = limits.OBJECTS_MAX - len(state.objects)
+    room = max(limits.OBJECTS_MAX - len(state.objects), 0)  # Replies make objects known, too.
     unknown = [sight for sight in new if state.object(sight.id) is None][room:]
     kept = tuple(sight for sight in new if sight not in unknown)
     return Sighted(view.began, kept) if kept else None

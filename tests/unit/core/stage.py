@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from airflow_dispatch.core import decision, folding, sighting
-from airflow_dispatch.core.commits import Body, Commit, Intended, Replied, Sight
+from airflow_dispatch.core.commits import Body, Cancelled, Commit, Intended, Replied, Sight
 from airflow_dispatch.core.identity import Mark
 from airflow_dispatch.core.record import (
     Call,
@@ -22,6 +22,8 @@ from airflow_dispatch.core.record import (
     Incarnation,
     NotSent,
     Open,
+    Outcome,
+    OutcomeState,
     Permit,
     Phase,
     Record,
@@ -35,7 +37,7 @@ from airflow_dispatch.core.record import (
     Withdraw,
 )
 from airflow_dispatch.core.settlement import Predecessor
-from airflow_dispatch.core.steps import Carry, Context, Decide, Rest, Send, Step, Wait
+from airflow_dispatch.core.steps import Carry, Context, Decide, Rest, Send, Step, Wait, WaitKind
 from airflow_dispatch.core.view import Capabilities, Snapshot, View
 from tests.unit.core import building
 from tests.unit.core.building import BOUND, CAPABILITIES, EXIT_1, FINGERPRINT, at, begun
@@ -313,3 +315,47 @@ class Supervisor:
             self.move()
             self.stage.now += 1
         raise AssertionError(f"never came to {name}")
+
+
+# --- words of the schedules -----------------------------------------------------------------------
+
+
+def waits(taken: Step | None) -> list[WaitKind]:
+    """What a step waits for."""
+    assert isinstance(taken, Wait), taken
+    return [wait.kind for wait in taken.waits]
+
+
+def canonical(record: Record) -> str:
+    """The canonical object of the newest submission."""
+    newest = record.state.newest
+    assert newest is not None
+    assert newest.canonical is not None
+    return newest.canonical
+
+
+def running(*, permits: bool = True) -> tuple[Stage, Supervisor]:
+    """A first try whose run goes on."""
+    stage = Stage(permits=permits)
+    stage.begin()
+    first = Supervisor(stage)
+    assert waits(first.run()) == [WaitKind.RUNNING]
+    assert stage.going_on() == ["g1o1"]
+    return stage, first
+
+
+def cleared(stage: Stage, *, generation: int = 2) -> Supervisor:
+    """The task is cleared: the old record is cancelled, a new one begins behind it."""
+    stage.commit(Cancelled("the task was cleared"), generation=generation - 1)
+    stage.begin(generation, predecessor=generation - 1)
+    return Supervisor(stage, generation)
+
+
+def tag_of(sent: Sent) -> str:
+    """The tag of a start call."""
+    return str(getattr(sent.call.intent, "tag", ""))
+
+
+def outcome_of(wanted: str) -> Outcome:
+    """Success, by that object."""
+    return Outcome(OutcomeState.SUCCEEDED, object=wanted)

@@ -9,60 +9,33 @@ from __future__ import annotations
 import pytest
 
 from airflow_dispatch.core import settlement
-from airflow_dispatch.core.causes import CauseKind
-from airflow_dispatch.core.commits import Authorized, Cancelled, Concluded
+from airflow_dispatch.core.commits import Authorized, Cancelled
 from airflow_dispatch.core.record import (
     Created,
     NotSent,
     Open,
-    Outcome,
     OutcomeState,
     Permit,
     Phase,
-    Record,
-    Refused,
     Source,
-    Unclear,
     Verdict,
 )
-from airflow_dispatch.core.steps import Decide, Rest, Send, Step, StepName, Wait, WaitKind
+from airflow_dispatch.core.steps import Decide, Rest, Send, StepName, Wait, WaitKind
 from tests.unit.core import building
 from tests.unit.core.building import EXIT_1
-from tests.unit.core.stage import Sent, Stage, Supervisor
+from tests.unit.core.stage import (
+    Sent,
+    Stage,
+    Supervisor,
+    cleared,
+    outcome_of,
+    running,
+    tag_of,
+    waits,
+)
 
 LIMIT = 600 + 10 + 5 + 2
 """After this long a lost run has reached its own time limit for sure."""
-
-
-def waits(taken: Step | None) -> list[WaitKind]:
-    """What a step waits for."""
-    assert isinstance(taken, Wait), taken
-    return [wait.kind for wait in taken.waits]
-
-
-def canonical(record: Record) -> str:
-    """The canonical object of the newest submission."""
-    newest = record.state.newest
-    assert newest is not None
-    assert newest.canonical is not None
-    return newest.canonical
-
-
-def running(*, permits: bool = True) -> tuple[Stage, Supervisor]:
-    """A first try whose run goes on."""
-    stage = Stage(permits=permits)
-    stage.begin()
-    first = Supervisor(stage)
-    assert waits(first.run()) == [WaitKind.RUNNING]
-    assert stage.going_on() == ["g1o1"]
-    return stage, first
-
-
-def cleared(stage: Stage, *, generation: int = 2) -> Supervisor:
-    """The task is cleared: the old record is cancelled, a new one begins behind it."""
-    stage.commit(Cancelled("the task was cleared"), generation=generation - 1)
-    stage.begin(generation, predecessor=generation - 1)
-    return Supervisor(stage, generation)
 
 
 # --- A: a promise would break ---------------------------------------------------------------------
@@ -111,16 +84,12 @@ def test_authorized_only_a_late_object_of_a_superseded_launch_never_runs() -> No
     stage.now += 40
     assert waits(one.run()) == [WaitKind.RUNNING]
     assert stage.going_on() == ["g1o1"]
-    one.hear(late, Created(stage.put(building.mark(1, tag=_tag(late))).id))
+    one.hear(late, Created(stage.put(building.mark(1, tag=tag_of(late))).id))
     assert waits(one.run()) == [WaitKind.RUNNING]
     assert stage.things["g1o2"].phase is Phase.ENDED
     known = stage.records[1].state.object("g1o2")
     assert known is not None
     assert known.retired == "submission 1 was superseded"
-
-
-def _tag(sent: Sent) -> str:
-    return str(getattr(sent.call.intent, "tag", ""))
 
 
 def test_evidence_only_an_old_look_judges_nothing_that_came_after_it() -> None:
@@ -348,11 +317,6 @@ def test_nothing_forgotten_a_second_landing_is_waited_for_and_stopped() -> None:
     assert stage.records[1].state.outcome == outcome_of("g1o1")
 
 
-def outcome_of(wanted: str) -> Outcome:
-    """Success, by that object."""
-    return Outcome(OutcomeState.SUCCEEDED, object=wanted)
-
-
 # --- D: found last --------------------------------------------------------------------------------
 
 
@@ -393,174 +357,3 @@ def test_cancel_final_evidence_alone_does_not_hold_an_opening_back() -> None:
     other.look()
     other.file()
     assert one.may_send(opening)
-
-
-# --- twins, strangers, silence --------------------------------------------------------------------
-
-
-def test_authorized_only_of_two_twins_one_runs() -> None:
-    """A call that lands twice makes two objects of one attempt: one is retired and stopped."""
-    stage = Stage(permits=False)
-    stage.begin()
-    one = Supervisor(stage)
-    one.move()
-    start = one.until("attempt")
-    stage.land(start)
-    one.hear(start, stage.land(start))
-    assert waits(one.run()) == [WaitKind.RUNNING]
-    assert stage.going_on() == ["g1o1"]
-    assert stage.things["g1o2"].phase is Phase.ENDED
-    assert canonical(stage.records[1]) == "g1o1"
-
-
-def test_authorized_only_a_twin_that_appears_late_is_stopped_unopened() -> None:
-    """After the first one was opened: retired on sight."""
-    stage = Stage(permits=False)
-    stage.begin()
-    one = Supervisor(stage)
-    one.move()
-    start = one.until("attempt")
-    one.hear(start, stage.land(start))
-    one.run()
-    stage.land(start)
-    assert waits(one.run()) == [WaitKind.RUNNING]
-    assert stage.going_on() == ["g1o1"]
-    assert stage.things["g1o2"].phase is Phase.ENDED
-
-
-def test_evidence_only_three_unknown_attempts_are_neither_repeated_nor_forgotten() -> None:
-    """No more calls; what lands in time is the launch, what lands later its duplicate."""
-    stage = Stage()
-    stage.begin()
-    one = Supervisor(stage)
-    sent = []
-    for _ in range(3):
-        call = one.until("attempt")
-        sent.append(call)
-        one.hear(call, Unclear("timeout"))
-        stage.now += 1
-    assert waits(one.run()) == [WaitKind.ATTEMPTS]
-    assert len(stage.records[1].state.calls) == 3
-    stage.land(sent[2])
-    assert waits(one.run()) == [WaitKind.RUNNING]
-    stage.land(sent[0])
-    assert waits(one.run()) == [WaitKind.RUNNING]
-    assert stage.going_on() == [canonical(stage.records[1])]
-
-
-def test_nothing_forgotten_three_unknown_attempts_fail_once_none_can_land() -> None:
-    """Closed one by one by their bounds, then the launch has failed and settles."""
-    stage = Stage()
-    stage.begin()
-    one = Supervisor(stage)
-    for _ in range(3):
-        one.hear(one.until("attempt"), Unclear("timeout"))
-        stage.now += 1
-    stage.now += 60
-    assert isinstance(one.run(), Rest)
-    outcome = stage.records[1].state.outcome
-    assert outcome is not None
-    assert outcome.cause is not None
-    assert outcome.cause.kind is CauseKind.LAUNCH_FAILED
-
-
-def test_nothing_forgotten_what_lands_after_settlement_is_cleaned_up_again() -> None:
-    """A cancelled job of which nothing was known; then something of it is there after all."""
-    stage = Stage()
-    stage.begin()
-    one = Supervisor(stage)
-    one.move()
-    start = one.until("attempt")
-    stage.commit(Cancelled("stop it"))
-    stage.now += 60
-    assert isinstance(one.run(), Rest)
-    stage.things["late"] = stage.put(building.mark(1, tag=_tag(start)))
-    assert isinstance(Supervisor(stage).run(), Rest)
-    assert all(thing.phase is Phase.ENDED for thing in stage.things.values())
-    assert stage.records[1].state.settled_revision
-
-
-def test_nothing_forgotten_a_foreign_object_blocks_and_is_not_touched() -> None:
-    """The gate stays shut beside it, nobody stops it, and settling waits for a person."""
-    stage = Stage()
-    stage.begin()
-    one = Supervisor(stage)
-    one.reach("choose")
-    stranger = stage.put(building.mark(1, tag="a tag that nobody committed"))
-    assert waits(one.run()) == [WaitKind.FOREIGN]
-    assert stranger.phase is Phase.GATED
-    stage.commit(Concluded(Outcome(OutcomeState.FAILED, cause=EXIT_1)))
-    assert WaitKind.FOREIGN in waits(one.run())
-    assert stranger.phase is Phase.GATED
-
-
-def test_cancel_final_a_cancel_stops_foreign_objects_too() -> None:
-    """By the mark; ended, it blocks no longer."""
-    stage = Stage()
-    stage.begin()
-    one = Supervisor(stage)
-    one.reach("choose")
-    stranger = stage.put(building.mark(1, tag="a tag that nobody committed"))
-    stage.commit(Cancelled("stop it"))
-    assert isinstance(one.run(), Rest)
-    assert stranger.phase is Phase.ENDED
-
-
-def test_evidence_only_a_judgement_is_undone_by_what_is_shown() -> None:
-    """Lost by one Find, shown by the next: it goes on, and its success is its own."""
-    stage, first = running(permits=False)
-    away = stage.forget("g1o1")
-    assert waits(first.run()) == [WaitKind.LOST]
-    stage.now += 5
-    stage.things["g1o1"] = away
-    assert waits(first.run()) == [WaitKind.RUNNING]
-    stage.end("g1o1")
-    assert isinstance(first.run(), Rest)
-    assert stage.records[1].state.outcome == outcome_of("g1o1")
-
-
-def test_no_lock_needed_two_supervisors_in_turns_launch_one_run() -> None:
-    """Every pass by another one than the last, both with looks that are one pass old."""
-    stage = Stage(permits=False)
-    stage.begin()
-    pair = [Supervisor(stage), Supervisor(stage)]
-    for number in range(40):
-        one = pair[number % 2]
-        if one.view is not None and one.file():
-            taken = one.decide()
-            if isinstance(taken, Send):
-                sent = one.in_hand(taken)
-                if one.may_send(sent):
-                    one.hear(sent, stage.land(sent))
-        one.look()
-        stage.now += 1
-    assert len(stage.going_on()) == 1
-    assert len(stage.records[1].state.submissions) == 1
-
-
-def test_evidence_only_a_refusal_for_good_after_an_unknown_attempt_still_accounts_for_it() -> None:
-    """The launch is rejected; what the first call may have made is waited for all the same."""
-    stage = Stage()
-    stage.begin()
-    one = Supervisor(stage)
-    one.move()
-    first = one.until("attempt")
-    one.hear(first, Unclear("timeout"))
-    stage.now += 1
-    second = one.until("attempt")
-    one.hear(second, Refused("no such account", permanent=True))
-    assert waits(one.run()) == [WaitKind.CALL]
-    stage.land(first)
-    assert waits(one.run()) == [WaitKind.CALL]
-    assert stage.things["g1o1"].phase is Phase.ENDED
-    stage.now += 60
-    assert isinstance(one.run(), Rest)
-
-
-def test_the_stage_itself_sees_an_overlap() -> None:
-    """A monitor that can see nothing would make every schedule pass."""
-    stage, _ = running()
-    stage.things["x"] = stage.put(building.mark(2))
-    stage.things["x"].begun = True
-    with pytest.raises(AssertionError, match="two runs at once"):
-        stage.check()
