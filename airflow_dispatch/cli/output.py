@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from airflow.cli.simple_table import AirflowConsole
 from airflow.utils import yaml
-from rich.markup import escape
 
 from airflow_dispatch.core.codec import Json
 
@@ -22,9 +21,8 @@ FOR_PROGRAMS = ("json", "yaml")
 
 def rows(found: Sequence[dict[str, str]], output: str) -> None:
     """Rows for people, as `table` or `plain`."""
-    if output == "table":  # Brackets in names are no markup.
-        found = [{name: escape(value) for name, value in row.items()} for row in found]
-    AirflowConsole().print_as(list(found), output)
+    # Brackets and colons in names are names, no styles and no emoji.
+    AirflowConsole(markup=False, emoji=False).print_as(list(found), output)
 
 
 def document(value: Json, output: str) -> None:

@@ -133,10 +133,11 @@ def test_a_database_that_does_not_answer_is_one_sentence(
 
 
 def test_brackets_in_names_are_no_markup(running: World, dispatch: Dispatch) -> None:
-    """Airflow's tables would take them for styles and leave them out."""
-    cancelled(running, reason="[bold]loud[/bold]")
-    assert "[bold]loud[/bold]" in dispatch("show", "dag", "train", "run").out
-    assert "[bold]loud[/bold]" in dispatch("history", "dag", "train", "run").out.replace("\n", "")
+    """Airflow's tables would take them for styles, and words between colons for emoji."""
+    cancelled(running, reason="[bold]loud[/bold] :smile:")
+    for command in ("show", "history"):
+        shown = dispatch(command, "dag", "train", "run").out
+        assert "[bold]loud[/bold] :smile:" in shown
 
 
 def test_history_for_people_and_programs(running: World, dispatch: Dispatch) -> None:
