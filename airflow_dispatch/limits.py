@@ -46,7 +46,7 @@ DAEMON_ROUNDS_ONCE = 100
 # Words for people and for the record.
 DETAIL_CHARS_MAX = 2_000
 REASON_CHARS_MAX = 2_000
-OUTPUT_CHUNK_BYTES_MAX = 64 << 10
+OUTPUT_CHUNK_BYTES_MAX = 16 << 10
 RESULT_BYTES_MAX = 256 << 10
 RESULT_DEPTH_MAX = 100
 """Lists and objects inside each other in a result: Airflow's XCom writes them by recursion."""
@@ -55,8 +55,13 @@ RESULT_DEPTH_MAX = 100
 PAGE_ROWS_MAX = 500
 
 # Output of a run in the task's log.
-OUTPUT_CHUNKS_PER_PASS = 16
+OUTPUT_CHUNKS_PER_PASS = 64
 OUTPUT_BYTES_MAX = 8 << 20
+OUTPUT_LINES_MAX = 50_000
+"""Each line is half a millisecond of the event loop that all triggers of a process share."""
+OUTPUT_LINES_PER_PASS = 1_000
+OUTPUT_LINES_AT_ONCE = 100
+"""Lines told before everything else of the process gets its turn."""
 
 # The record store. A stalled supervisor must not keep a row locked for others.
 STORE_POOL_SIZE = 4

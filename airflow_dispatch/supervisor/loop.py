@@ -92,6 +92,7 @@ class _Supervision:
             if not earlier.state.settled_revision:
                 await drive(self.services, earlier.state.key, pace=self.pace, stop=self.stop)
         if self._done(passed):
+            await self.tail.finish(self.services, passed.record)
             return passed.record
         self._tell_waits(passed)
         if not passed.moved:

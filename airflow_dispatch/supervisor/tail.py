@@ -24,24 +24,24 @@ class Tail:
 
     object: str = ""
     offset: int = 0
+    lines: int = 0
     cut: bool = False
 
-    async def tell(self, services: Services, record: Record) -> None:
-        """Tell what is new, up to `limits.OUTPUT_CHUNKS_PER_PASS` pieces.
-
-        More comes with the next pass.
-        """
+    async def tell(self, services: Services, record: Record) -> bool:
+        """Tell what is new, as much as one pass may; whether there may be more to tell now."""
         wanted = _runs(record)
         if wanted is None:
-            return
+            return False
         if wanted.id != self.object:
-            self.object, self.offset, self.cut = wanted.id, 0, False
+            self.object, self.offset, self.lines, self.cut = wanted.id, 0, 0, False
         cluster = await services.clusters.get(record.state.cluster)
-        key = record.state.key
+        key, enough = record.state.key, self.lines + limits.OUTPUT_LINES_PER_PASS
         for _ in range(limits.OUTPUT_CHUNKS_PER_PASS):
-            if self.offset >= limits.OUTPUT_BYTES_MAX:
+            if self.offset >= limits.OUTPUT_BYTES_MAX or self.lines >= limits.OUTPUT_LINES_MAX:
                 self._cut(services, cluster.places(key, wanted.id, wanted.mark).output)
-                return
+                return False
+            if self.lines >= enough:
+                break
             try:
                 piece = await cluster.read_output(
                     key,
@@ -54,18 +54,35 @@ class Tail:
                 services.journal.tell(
                     Level.WARNING, f"The run's output cannot be read now: {error}"
                 )
-                return
-            if piece.text:
-                services.journal.output(piece.text)
+                return False
+            await self._told(services, piece.text)
             if piece.offset == self.offset:
-                return
+                return False
             self.offset = piece.offset
+        return True
+
+    async def finish(self, services: Services, record: Record) -> None:
+        """Tell the rest of what a run wrote, up to the limits: no pass comes after this."""
+        while await self.tell(services, record):
+            pass
+
+    async def _told(self, services: Services, text: str) -> None:
+        """Tell a piece, a few lines at a time: a run that prints much must stall nobody else."""
+        lines = text.split("\n")[: limits.OUTPUT_LINES_MAX - self.lines + 1]
+        self.lines += len(lines) - 1
+        for start in range(0, len(lines), limits.OUTPUT_LINES_AT_ONCE):
+            end = start + limits.OUTPUT_LINES_AT_ONCE
+            part = "\n".join(lines[start:end]) + ("\n" if end < len(lines) else "")
+            if part:
+                services.journal.output(part)
+                await services.clock.sleep(0)
 
     def _cut(self, services: Services, place: str) -> None:
         if not self.cut:
-            mib = limits.OUTPUT_BYTES_MAX >> 20
+            mib, lines = limits.OUTPUT_BYTES_MAX >> 20, limits.OUTPUT_LINES_MAX
             services.journal.tell(
-                Level.WARNING, f"The output is longer than {mib} MiB; the rest is in {place}"
+                Level.WARNING,
+                f"The output is longer than {mib} MiB or {lines} lines; the rest is in {place}",
             )
             self.cut = True
 

@@ -91,7 +91,8 @@ class Lines:
     """A journal that keeps what it is told."""
 
     told: list[tuple[Level, str]] = field(default_factory=list)
-    written: str = ""
+    pieces: list[str] = field(default_factory=list)
+    """The output, as it came."""
 
     def tell(self, level: Level, text: str) -> None:
         """See `Journal.tell`."""
@@ -99,7 +100,12 @@ class Lines:
 
     def output(self, text: str) -> None:
         """See `Journal.output`."""
-        self.written += text
+        self.pieces.append(text)
+
+    @property
+    def written(self) -> str:
+        """The output as one text."""
+        return "".join(self.pieces)
 
     @property
     def text(self) -> str:

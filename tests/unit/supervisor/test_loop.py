@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_dispatch import limits
 from airflow_dispatch.core.record import Phase, Record
 from airflow_dispatch.core.view import CallKind
 from airflow_dispatch.ports.store import Lease
@@ -188,6 +189,33 @@ async def test_the_output_is_told_once(bench: Bench) -> None:
     bench.cluster.run_ends(bench.only().id)
     await finished(bench, task)
     assert bench.lines.written == "epoch 1\nepoch 2 ✓\n"
+
+
+async def test_all_output_is_told_before_the_end(bench: Bench) -> None:
+    """A run that wrote more than one pass may tell, and ended, is told to its last line."""
+    await bench.made()
+    await bench.drive()
+    written = "".join(f"line {n}\n" for n in range(3 * limits.OUTPUT_LINES_PER_PASS)) + "the end"
+    bench.cluster.writes(bench.only().id, written)
+    bench.cluster.run_ends(bench.only().id, 1)
+    await finished(bench, supervision(bench, "a"))
+    assert bench.lines.written == written
+
+
+async def test_output_of_many_lines_stalls_nobody(bench: Bench) -> None:
+    """Short lines are told a few at a time, up to a number of them; then it is told where more is.
+
+    Airflow takes a triggerer whose event loop was held for half a minute for dead.
+    """
+    await bench.made()
+    await bench.drive()
+    bench.cluster.writes(bench.only().id, "\n" * (limits.OUTPUT_LINES_MAX + 5))
+    bench.cluster.run_ends(bench.only().id)
+    await finished(bench, supervision(bench, "a"))
+    told = [piece.count("\n") for piece in bench.lines.pieces]
+    assert max(told) <= limits.OUTPUT_LINES_AT_ONCE
+    assert sum(told) == limits.OUTPUT_LINES_MAX
+    assert "The output is longer than" in bench.lines.text
 
 
 async def test_a_sweep_looks_after_what_nobody_owns(bench: Bench) -> None:
