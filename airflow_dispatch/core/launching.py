@@ -153,7 +153,7 @@ def _best(state: State, view: View, newest: Submission) -> ObjectState | None:
         for known in state.objects
         if state.knows(known.mark)
         and known.mark.submission == newest.number
-        and not (known.retired or known.born_open)
+        and not known.retired
         and (known.ended or known.lost or view.shown(known.id) is not None)
     ]
     return min(eligible, key=lambda known: (known.mark.attempt, known.id), default=None)
