@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from airflow_dispatch import limits
 from airflow_dispatch.core.commits import (
     Adopted,
     Cancelled,
@@ -144,6 +145,30 @@ class Owning:
         assert claimed.epoch == lease.epoch + 1
         await store.yield_(lease)
         assert await store.owner(key) == Owned("two", claimed.expires_at)
+
+    async def test_who_looked_after_a_record_last(
+        self, store: Store, another: Store, pass_time: PassTime
+    ) -> None:
+        """Held and expired leases name their owner, one given back only when; none is absent.
+
+        However many records are asked for.
+        """
+        held, expired, free, never = [(await made(store)).state.key for _ in range(4)]
+        lasting = await store.claim(held, "one", seconds=30)
+        ending = await store.claim(expired, "two", seconds=0.1)
+        returned = await store.claim(free, "three", seconds=30)
+        assert isinstance(lasting, Lease)
+        assert isinstance(ending, Lease)
+        assert isinstance(returned, Lease)
+        await store.yield_(returned)
+        await pass_time(0.2)
+        others = tuple(JobKey(never.task, n) for n in range(2, limits.PAGE_ROWS_MAX + 10))
+        found = await another.last_leases((held, expired, *others, free, never))
+        assert set(found) == {held, expired, free}
+        assert found[held] == Owned("one", lasting.expires_at)
+        assert found[expired] == Owned("two", ending.expires_at)
+        assert found[free].owner == ""
+        assert found[free].expires_at < (await store.health()).now < returned.expires_at
 
     async def test_evidence_needs_no_lease(self, store: Store, another: Store) -> None:
         """A commit without a lease lands whoever owns the record: a late result is still a fact."""

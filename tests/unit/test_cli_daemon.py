@@ -13,6 +13,7 @@ from airflow_dispatch.cli import supervising
 from airflow_dispatch.cli.exits import Exit
 from airflow_dispatch.core.commits import kind_of
 from airflow_dispatch.core.identity import JobKey, TaskKey
+from airflow_dispatch.core.record import Phase
 from airflow_dispatch.core.view import Snapshot
 from airflow_dispatch.errors import ClusterUnavailable, InvalidConfiguration, StoreUnavailable
 from airflow_dispatch.ports.cluster import Cluster
@@ -57,6 +58,22 @@ async def test_a_cancel_whose_triggerer_died_is_carried_out() -> None:
     assert f"{key().digest[:12]} dag.train: Settled" in bench.lines.text
     assert bench.lines.written == ""
     assert (await daemon.round()).seen == 0
+
+
+async def test_a_task_that_was_failed_while_no_trigger_lived_loses_its_run() -> None:
+    """The first round asks Airflow's rows and stops the run, a later one settles."""
+    bench = Bench()
+    await bench.made()
+    await bench.drive()
+    bench.row(state="failed")
+    daemon = Daemon(bench.services("daemon"), interval_seconds=5)
+    assert (await daemon.round()).moved == 1
+    assert bench.only().phase is Phase.STOPPING
+    bench.pass_time(JOB.grace_seconds + 1)
+    await daemon.round()
+    outcome = (await bench.record()).state.outcome
+    assert str(outcome) == "cancelled by airflow: the task instance is failed"
+    assert (await bench.record()).state.settled_revision
 
 
 async def test_a_job_that_somebody_owns_is_left_alone() -> None:

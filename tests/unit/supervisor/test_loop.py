@@ -16,9 +16,7 @@ from airflow_dispatch.core.record import Phase, Record
 from airflow_dispatch.core.view import CallKind
 from airflow_dispatch.ports.store import Lease
 from airflow_dispatch.supervisor.loop import supervise
-from airflow_dispatch.supervisor.passes import Pace
 from airflow_dispatch.supervisor.services import Stop
-from airflow_dispatch.supervisor.sweep import sweep
 from tests.unit.supervisor.bench import Bench, key
 
 TURNS_MAX = 5_000
@@ -216,25 +214,3 @@ async def test_output_of_many_lines_stalls_nobody(bench: Bench) -> None:
     assert max(told) <= limits.OUTPUT_LINES_AT_ONCE
     assert sum(told) == limits.OUTPUT_LINES_MAX
     assert "The output is longer than" in bench.lines.text
-
-
-async def test_a_sweep_looks_after_what_nobody_owns(bench: Bench) -> None:
-    """The task was failed while no trigger lived: one sweep cancels, the next ones settle."""
-    await bench.made()
-    await bench.drive()
-    bench.row(state="failed")
-    pace = Pace()
-    assert (await sweep(bench.services("daemon"), pace=pace)).moved == 1
-    assert bench.only().phase is Phase.STOPPING
-    bench.pass_time(20)
-    await sweep(bench.services("daemon"), pace=pace)
-    assert (await bench.record()).state.settled_revision
-    assert (await sweep(bench.services("daemon"), pace=pace)).seen == 0
-
-
-async def test_a_sweep_survives_a_job_that_fails(bench: Bench) -> None:
-    """A cluster that does not answer is reported, and the sweep goes on."""
-    await bench.made()
-    bench.cluster.fail_finds(5)
-    swept = await sweep(bench.services("daemon"), pace=Pace())
-    assert (swept.seen, len(swept.failed)) == (1, 1)
