@@ -181,9 +181,12 @@ class Store(Protocol):
         ...
 
     async def claimable(
-        self, *, cluster: str | None = None, limit: int = 100
+        self, *, cluster: str | None = None, after: JobKey | None = None, limit: int = 100
     ) -> tuple[JobKey, ...]:
-        """Records that are not settled and that nobody holds, oldest first."""
+        """Records that are not settled and that nobody holds, oldest first.
+
+        With `after`, those that come after that one, whatever became of it: the next page.
+        """
         ...
 
     async def health(self) -> Health:

@@ -136,12 +136,14 @@ class MemoryStore:
         return {key: Owned(one.owner, one.expires_at) for key, one in found if one is not None}
 
     async def claimable(
-        self, *, cluster: str | None = None, limit: int = 100
+        self, *, cluster: str | None = None, after: JobKey | None = None, limit: int = 100
     ) -> tuple[JobKey, ...]:
         """Open records that nobody holds, oldest first."""
+        keys = [*self._records]
+        begin = 0 if after is None else keys.index(after) + 1
         found = [
             key
-            for key, record in self._records.items()
+            for key, record in ((key, self._records[key]) for key in keys[begin:])
             if not record.state.settled_revision
             and cluster in (None, record.state.cluster)
             and await self.owner(key) is None

@@ -106,7 +106,7 @@ class Daemon:
 
     async def round(self) -> Round:
         """Move every job that nobody else looks after as far as it goes now."""
-        keys = await self._services.store.claimable(limit=limits.PAGE_ROWS_MAX)
+        keys = await self._claimable()
         self._count(len(keys))
         places = asyncio.Semaphore(limits.DAEMON_JOBS_AT_ONCE)
         done = Round(seen=len(keys))
@@ -119,6 +119,16 @@ class Daemon:
         await asyncio.gather(*(take_turn(key) for key in keys))
         self._failing = done.failed
         return done
+
+    async def _claimable(self) -> list[JobKey]:
+        """Every job that nobody looks after: old ones that wait must not hide the new ones."""
+        keys: list[JobKey] = []
+        while True:
+            after = keys[-1] if keys else None
+            page = await self._services.store.claimable(after=after, limit=limits.PAGE_ROWS_MAX)
+            keys += page
+            if len(page) < limits.PAGE_ROWS_MAX:
+                return keys
 
     async def _move(self, key: JobKey, done: Round) -> None:
         journal = OfJob(self._services.journal, key)

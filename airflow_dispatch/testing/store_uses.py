@@ -267,6 +267,9 @@ class Listing:
         await pass_time(0.2)
         assert await store.claimable(cluster=cluster) == (keys[1], keys[2], keys[4])
         assert await store.claimable(cluster=cluster, limit=1) == (keys[1],)
+        assert await store.claimable(cluster=cluster, after=keys[1]) == (keys[2], keys[4])
+        assert await store.claimable(cluster=cluster, after=keys[3], limit=1) == (keys[4],)
+        assert await store.claimable(cluster=cluster, after=keys[4]) == ()
         assert await store.claimable(cluster="another") == ()
 
     async def test_late_evidence_opens_a_settled_record(self, store: Store) -> None:

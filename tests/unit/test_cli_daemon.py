@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from airflow_dispatch import limits
 from airflow_dispatch.cli import supervising
 from airflow_dispatch.cli.exits import Exit
 from airflow_dispatch.core.commits import kind_of
@@ -135,6 +136,23 @@ class Flaky:
         if len(self.asked) <= self.fail:
             raise StoreUnavailable("the database does not answer")
         return await self.store.claimable(**options)  # type: ignore[arg-type]  # as it was given
+
+
+async def test_many_jobs_that_wait_do_not_hide_the_one_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A round takes every page."""
+    monkeypatch.setattr(limits, "PAGE_ROWS_MAX", 2)
+    bench = Bench()
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        await another(bench, name)
+    await bench.made()
+    broken = Broken("broken", fingerprint="memory:broken")
+    daemon = Daemon(with_clusters(bench, *names, broken=broken), interval_seconds=5)
+    done = await daemon.round()
+    assert (done.seen, done.moved, len(done.failed)) == (5, 1, 4)
+    assert bench.only().started_at is not None
 
 
 async def test_a_database_that_does_not_answer_is_waited_for() -> None:

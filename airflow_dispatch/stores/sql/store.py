@@ -193,7 +193,7 @@ class SqlStore:
         return await leases.last(self._database, keys)
 
     async def claimable(
-        self, *, cluster: str | None = None, limit: int = 100
+        self, *, cluster: str | None = None, after: JobKey | None = None, limit: int = 100
     ) -> tuple[JobKey, ...]:
         """Read which open records nobody holds."""
         job = tables.job
@@ -205,6 +205,10 @@ class SqlStore:
         )
         if cluster is not None:
             wanted = wanted.where(job.c.cluster == cluster)
+        if after is not None:
+            made = sa.select(job.c.created_at).where(job.c.digest == after.digest).scalar_subquery()
+            same = sa.and_(job.c.created_at == made, job.c.digest > after.digest)
+            wanted = wanted.where(sa.or_(job.c.created_at > made, same))
         async with self._database.reading() as connection:
             found = (await connection.execute(wanted)).all()
         return tuple(map(rows.key, found))
