@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import signal
 from collections.abc import Iterator
@@ -33,8 +34,9 @@ class Process(NamedTuple):
     resident_bytes: int
 
 
+@functools.cache
 def boot_id() -> str:
-    """Which boot of the host this is."""
+    """Which boot of the host this is: read once, so that a host without descriptors has one."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
@@ -84,21 +86,31 @@ def marked(start_mark: str) -> list[Process]:
 
 
 def holders(path: str) -> list[Process]:
-    """All processes that have the file open. Those of other users cannot be read."""
+    """All processes with a descriptor that locks the file. Those of other users cannot be read.
+
+    To have it open is not enough: so has whoever looks at it just now, and must not be signalled.
+    """
     try:
         wanted = os.stat(path)
     except FileNotFoundError:
         return []
-    return [process for process in everything() if _has_open(process.pid, wanted)]
+    return [process for process in everything() if _locks(process.pid, wanted)]
 
 
-def _has_open(pid: int, wanted: os.stat_result) -> bool:
+def _locks(pid: int, wanted: os.stat_result) -> bool:
     with contextlib.suppress(OSError):
         for descriptor in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{descriptor}"), wanted):
+                same = os.path.samestat(os.stat(f"/proc/{pid}/fd/{descriptor}"), wanted)
+                if same and _is_locking(pid, descriptor):
                     return True
     return False
+
+
+def _is_locking(pid: int, descriptor: str) -> bool:
+    """Whether that descriptor, or what it was inherited from, holds an exclusive flock."""
+    with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii", errors="replace") as file:
+        return any({"FLOCK", "WRITE"} <= set(line.split()) for line in file)
 
 
 def _environ(pid: int) -> bytes:
@@ -133,7 +145,7 @@ def is_locked(path: str) -> bool:
     To be asked of files that were locked before anybody else could see them: looking takes a shared
     lock for a moment.
     """
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,7 @@
 """Who dies when: shims, those who started them, hosts. What is left is found, and ended."""
 
 import asyncio
+import os
 import shlex
 import shutil
 import signal
@@ -113,6 +114,21 @@ async def test_what_is_left_is_found_by_any_of_its_traces(
     assert await scene.stop(sight) == Done()
     await scene.ended(sight)
     assert not tools.sleepers("61.9")
+
+
+def test_who_looks_at_a_lock_does_not_hold_it(tmp_path: Path) -> None:
+    """A supervisor that has a run's file open to look at it is no process of that run."""
+    path = str(tmp_path / "alive")
+    held = proc.lock(path)
+    assert held is not None
+    with subprocess.Popen(["/bin/sleep", "60"], pass_fds=[held]) as child:
+        os.close(held)
+        looking = os.open(path, os.O_RDONLY)
+        try:
+            assert [process.pid for process in proc.holders(path)] == [child.pid]
+        finally:
+            os.close(looking)
+            child.kill()
 
 
 async def test_stop_job_ends_what_a_dead_shim_left(local_harness: LocalHarness) -> None:
