@@ -80,6 +80,8 @@ def open_gate(root: Root, order: OpenOrder) -> Done | Refused | Unclear:
     if isinstance(entry, Refused):
         return entry
     folder, permit = entries.gate_folder(root.path, mark), order.permit
+    if entries.kept_started(entry, permit.number, COUNT):
+        return Done()
     try:
         read = gate.read(folder, mark.tag)
     except FileNotFoundError:
@@ -188,25 +190,31 @@ def _end_leftovers(entry: Entry) -> None:
 def withdraw(root: Root, order: WithdrawOrder) -> Decided | Refused | Unclear:
     """Place the register of each start, or read who did.
 
-    A run folder that is missing below the right root has no permit and takes none: withdrawn.
+    A run folder that is missing below the right root has no permit and takes none: withdrawn,
+    unless the object's entry tells that it started and must have removed the folder itself.
     """
     mark, permit = same(order.key, order.object, order.mark), order.permit
     counts = range(permit.first, permit.last + 1)
     ensure(len(counts) <= limits.PERMIT_STARTS_MAX, f"a permit for {len(counts)} starts")
     folder = entries.gate_folder(root.path, mark)
     host, token = os.uname().nodename, os.urandom(8).hex()
+
+    def kept(count: int) -> bool:
+        entry = entries.read(root.path, mark.task_digest, mark.tag)
+        return entries.kept_started(entry, permit.number, count)
+
     starts: list[tuple[int, bool]] = []
     try:
         for count in counts:
             name = gate.start_name(mark.tag, permit.number, count)
             text = gate.withdrawn_text(token=token, host=host, at=time.time())
             ours = gate.place(folder, name, text, durable=True)
-            starts.append((count, not ours and gate.started_there(folder, name)))
+            starts.append((count, kept(count) if ours else gate.started_there(folder, name)))
     except FileNotFoundError:
         roots_again = roots.read(root.path)
         if roots_again != root or Path(folder).is_dir():
             return Unclear(f"the gate {folder} came or went while it was decided")
-        return Decided(tuple((count, False) for count in counts))
+        return Decided(tuple((count, kept(count)) for count in counts))
     except (OSError, ValueError) as error:
         return Unclear(f"the gate {folder} could not be decided ({error})")
     return Decided(tuple(starts))

@@ -105,11 +105,7 @@ def look(root: str, entry: Entry, here: Here) -> tuple[verdicts.Evidence, bool]:
     shim_alive = proc.is_locked(f"{entry.folder}/{layout.LOCK}")
     run_locked = proc.is_locked(f"{entry.folder}/{layout.ALIVE}")
     stop_asked = Path(entry.folder, layout.STOP).exists()
-    try:
-        read = gate.read(gate_folder(root, entry.mark), entry.object)
-        unreadable = bool(read.unreadable)
-    except OSError:
-        read, unreadable = gate.Gate(), True
+    read, unreadable = _records(root, entry)
     started = read.started(COUNT)
     left_nothing = not shim_alive and Path(entry.folder, layout.DONE).exists()
     this_boot = entry.boot == here.boot
@@ -127,6 +123,34 @@ def look(root: str, entry: Entry, here: Here) -> tuple[verdicts.Evidence, bool]:
         stop_asked=stop_asked,
     )
     return evidence, unreadable
+
+
+def _records(root: str, entry: Entry) -> tuple[gate.Gate, bool]:
+    """The gate's records, and whether some cannot be read.
+
+    A run may remove its own folder, and the gate with it. What its shim keeps in the entry then
+    tells that it started, and how it ended.
+    """
+    try:
+        read = gate.read(gate_folder(root, entry.mark), entry.object)
+        unreadable = bool(read.unreadable)
+    except OSError:
+        read, unreadable = gate.Gate(), True
+    if read.started(COUNT) is None:
+        kept = gate.read(entry.folder, entry.object)
+        read = read._replace(starts=read.starts + kept.starts, exits=read.exits + kept.exits)
+        unreadable = unreadable and kept.exit(COUNT) is None
+    return read, unreadable
+
+
+def kept_started(entry: Entry | None, permit: int, count: int) -> bool:
+    """Whether the shim keeps in its entry that it started under that permit."""
+    if entry is None:
+        return False
+    try:
+        return gate.started_there(entry.folder, gate.start_name(entry.object, permit, count))
+    except FileNotFoundError:
+        return False
 
 
 def _anything_left(entry: Entry) -> bool:

@@ -12,15 +12,17 @@ Two that place the same name agree for ever on who was first; that, and no clock
 
 The shim uses this module too: it imports little.
 """
-# ruff: noqa: PTH108, PTH123, PTH208 - a shim starts faster without pathlib
+# ruff: noqa: PTH108, PTH208 - a shim starts faster without pathlib
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import time
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from airflow_dispatch import limits
 
@@ -29,6 +31,10 @@ TEMPORARY = "tmp."
 
 class Late(Exception):
     """The deadline of a call passed before its file was there; it will not be."""
+
+
+class NoFileError(OSError):
+    """In the place of a file there is something else: a folder, a pipe, a device."""
 
 
 class Permit(NamedTuple):
@@ -267,11 +273,23 @@ def started_there(folder: str, name: str) -> bool:
 
 def read_small(path: str) -> str:
     """The text of a small file; ValueError if it is large or no UTF-8."""
-    with open(path, "rb") as file:
+    with opened(path) as file:
         data = file.read(limits.LOCAL_RECORD_BYTES_MAX + 1)
     if len(data) > limits.LOCAL_RECORD_BYTES_MAX:
         raise ValueError(f"{path} is larger than {limits.LOCAL_RECORD_BYTES_MAX} bytes")
     return data.decode("utf-8", "surrogatepass")
+
+
+def opened(path: str) -> BinaryIO:
+    """The file, open to be read; `NoFileError` for a pipe that nobody writes to, and the like.
+
+    The folders belong to the user of the run, who may put anything there: a reader must not wait.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NoFileError(errno.EINVAL, "it is no regular file", path)
+    return os.fdopen(descriptor, "rb")
 
 
 def _permit(numbers: str, text: str) -> Permit:

@@ -71,19 +71,20 @@ def _detach(landed: Landed) -> None:
 
 
 def _file(spec: Spec, landed: Landed, ending: gate.Exit, ear: Ear) -> None:
-    """Put the exit record down, however long that takes.
+    """Put the exit record down, however long that takes: in the entry if the gate was removed.
 
-    Given up only where a root that is the right one has no run folder any more.
+    Given up only where a root that is the right one has neither any more.
     """
     name, text = gate.exit_name(spec.object, ending.start_count), gate.exit_text(ending)
-    pause = 0.1
-    while True:
+    pause, folders = 0.1, [landed.gate, landed.entry]
+    while folders:
         try:
-            gate.place(landed.gate, name, text, durable=True)
+            gate.place(folders[0], name, text, durable=True)
             return
         except OSError:
-            removed = not os.path.isdir(landed.gate)
+            removed = not os.path.isdir(folders[0])
             if removed and not landing.wrong_root(spec.root, spec.uuid):
-                return
+                folders.pop(0)
+                continue
         ear.pause(pause)
         pause = min(2 * pause, _RECORD_PAUSE_SECONDS_MAX)

@@ -1,7 +1,8 @@
 """Reading what a run left: its output piece by piece, its result.
 
 Offsets are bytes. A character that is not all there yet is left for the next piece; what is no
-UTF-8 becomes replacement characters, so that output can always be shown.
+UTF-8 becomes replacement characters, so that output can always be shown. The run may have put
+anything in the place of these files: what is none is told as such and never waited for.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import codecs
 from pathlib import Path
 
 from airflow_dispatch import limits
-from airflow_dispatch.clusters.local import entries, layout
+from airflow_dispatch.clusters.local import entries, gate, layout
 from airflow_dispatch.clusters.local.root import Root
 from airflow_dispatch.core.identity import Mark
-from airflow_dispatch.errors import ensure
+from airflow_dispatch.errors import ClusterUnavailable, ensure
 from airflow_dispatch.ports.cluster import Output
 
 _CHARACTER_BYTES_MAX = 4
@@ -28,12 +29,14 @@ def read_output(root: Root, mark: Mark, *, offset: int, limit: int) -> Output:
     ended = _ended(root, mark)
     path = Path(entries.submission_folder(root.path, mark), layout.OUTPUT)
     try:
-        with path.open("rb") as file:
+        with gate.opened(str(path)) as file:
             file.seek(offset)
             piece = file.read(limit)
             last = not file.read(1)
     except FileNotFoundError:
         return Output("", offset, complete=ended)
+    except gate.NoFileError as error:
+        raise _replaced(path) from error
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(piece, final=ended and last)
     left = len(decoder.getstate()[0])
@@ -53,7 +56,13 @@ def read_result(root: Root, mark: Mark) -> str | None:
     """The text, of which no more is read than one byte beyond `limits.RESULT_BYTES_MAX`."""
     path = Path(entries.submission_folder(root.path, mark), layout.RESULT)
     try:
-        with path.open("rb") as file:
+        with gate.opened(str(path)) as file:
             return file.read(limits.RESULT_BYTES_MAX + 1).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
+    except gate.NoFileError as error:
+        raise _replaced(path) from error
+
+
+def _replaced(path: Path) -> ClusterUnavailable:
+    return ClusterUnavailable(f"{path} is no regular file: the run put something else in its place")

@@ -29,6 +29,10 @@ _LOOK_SHARE = 20
 """Looking at all processes for their memory takes at most a twentieth of the time."""
 
 
+_SCARCE = (OSError, MemoryError)
+"""What looking at processes may come to where the host has no descriptor or no memory left."""
+
+
 class Ending(NamedTuple):
     """Why a run is being ended, and when mercy ends."""
 
@@ -126,7 +130,7 @@ class Watched:
             if self._end is not None:
                 return self._end
             # What cannot be looked at now (no descriptor left on the host) is looked at again.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(*_SCARCE):
                 if self.ending is None:
                     self._check()
                 elif now() >= self.ending.kill_at:
@@ -136,11 +140,11 @@ class Watched:
     def end_leftovers(self) -> None:
         """End what the command left behind: it was warned already, or is warned now."""
         kill_at = now() if self.ending is None else self.ending.kill_at
-        if self.ending is None and signal_all(self._spec, signal.SIGTERM):
+        if self.ending is None and signalled(self._spec, signal.SIGTERM):
             kill_at += limits.LOCAL_LEFTOVER_SECONDS
-        while now() < kill_at + _KILL_SECONDS_MAX and crew(self._spec):
+        while now() < kill_at + _KILL_SECONDS_MAX and left(self._spec):
             if now() >= kill_at:
-                signal_all(self._spec, signal.SIGKILL)
+                signalled(self._spec, signal.SIGKILL)
             self._ear.pause()
             self._reap()
 
@@ -200,6 +204,22 @@ def signal_all(spec: Spec, signum: int) -> bool:
     for process in found:
         proc.send(process, signum)
     return bool(found)
+
+
+def left(spec: Spec) -> bool:
+    """Whether anything of the run may be there."""
+    try:
+        return bool(crew(spec))
+    except _SCARCE:
+        return True
+
+
+def signalled(spec: Spec, signum: int) -> bool:
+    """`signal_all` where the command has ended: what cannot be looked at now may be there."""
+    try:
+        return signal_all(spec, signum)
+    except _SCARCE:
+        return True
 
 
 # --- the start ------------------------------------------------------------------------------------

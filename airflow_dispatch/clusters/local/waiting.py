@@ -7,6 +7,7 @@ withdraws places the same name; the file system decides once, for ever. [authori
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import NamedTuple
@@ -73,6 +74,7 @@ class Claim:
     def __init__(self, spec: Spec, landed: Landed) -> None:
         self._object = spec.object
         self._gate = landed.gate
+        self._entry = landed.entry
         self._seen: set[tuple[int, int]] = set()
 
     def permit(self) -> gate.Permit | None:
@@ -94,9 +96,13 @@ class Claim:
         host, token = os.uname().nodename, os.urandom(8).hex()
         text = gate.started_text(token=token, host=host, pid=os.getpid(), at=time.time())
         try:
-            return gate.place(self._gate, name, text, durable=True)
+            won = gate.place(self._gate, name, text, durable=True)
         except OSError:
             # It may be there all the same; then the start is decided, and by us.
-            if gate.read_small(f"{self._gate}/{name}") == text:
-                return True
-            raise
+            won = gate.read_small(f"{self._gate}/{name}") == text
+            if not won:
+                raise
+        if won:  # A run may remove its own folder, gate and all: that it started stays known.
+            with contextlib.suppress(OSError):
+                gate.place(self._entry, name, text)
+        return won
