@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -77,6 +78,11 @@ async def until_gone(scene: Scene, process: proc.Process) -> None:
 def running_marks(sight: Sight) -> list[proc.Process]:
     """The processes that carry the object's start mark."""
     return proc.marked(layout.start_mark(sight.id, 0))
+
+
+def unique_seconds() -> str:
+    """For how long a test's `sleep` sleeps, so that it is known from all others on the host."""
+    return f"61.{secrets.randbelow(10**9):09}"
 
 
 def sleepers(seconds: str) -> list[proc.Process]:

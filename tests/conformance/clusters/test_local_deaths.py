@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_dispatch.clusters.local import proc
+from airflow_dispatch.clusters.local import entries, proc
 from airflow_dispatch.core.causes import CauseKind
 from airflow_dispatch.core.record import Created, Decided, Done, Phase, Refused, Source
 from airflow_dispatch.errors import ClusterUnavailable
@@ -87,7 +87,7 @@ if "descriptors" not in sys.argv:
     os.closerange(3, 100)
 if "session" not in sys.argv:
     os.setsid()
-os.execve("/bin/sleep", ["sleep", "61.9"], environment)
+os.execve("/bin/sleep", ["sleep", sys.argv[1]], environment)
 """
 
 
@@ -98,10 +98,12 @@ async def test_what_is_left_is_found_by_any_of_its_traces(
     """A process that keeps its mark, its descriptors or its session is found and ended."""
     scene, work = await Scene.of(local_harness), Work(waits=True)
     job = local_harness.job(work)
-    hide = f"{shlex.quote(sys.executable)} -c {shlex.quote(HIDE)} {keeps} &\nsleep 0.5\n"
+    seconds = tools.unique_seconds()
+    python = f"{shlex.quote(sys.executable)} -c {shlex.quote(HIDE)}"
+    hide = f"{python} {seconds} {keeps} &\nsleep 0.5\n"
     job = replace(job, script=job.script.replace("while", f"{hide}while", 1))
     sight = await scene.running(work, job)
-    while not (hidden := tools.sleepers("61.9")):
+    while not (hidden := tools.sleepers(seconds)):
         await local_harness.pause()
     tools.kill_shim(local_harness, sight)
     await scene.until(sight, lambda s: s.incarnations[0].verdict is not None)
@@ -113,7 +115,7 @@ async def test_what_is_left_is_found_by_any_of_its_traces(
         assert not (await scene.look(sight.id)).idle
     assert await scene.stop(sight) == Done()
     await scene.ended(sight)
-    assert not tools.sleepers("61.9")
+    assert not tools.sleepers(seconds)
 
 
 def test_who_looks_at_a_lock_does_not_hold_it(tmp_path: Path) -> None:
@@ -129,6 +131,22 @@ def test_who_looks_at_a_lock_does_not_hold_it(tmp_path: Path) -> None:
         finally:
             os.close(looking)
             child.kill()
+
+
+async def test_what_nobody_can_see_is_alive_while_it_holds_the_lock(
+    local_harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run in another container shows no process here; the lock that it inherited does."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.running(Work(waits=True))
+    monkeypatch.setattr(entries, "run_processes", lambda _: [])
+    tools.kill_shim(local_harness, sight)
+    sight = await scene.until(sight, lambda s: s.incarnations[0].verdict is not None)
+    await scene.moments()
+    assert not (await scene.look(sight.id)).idle
+    for process in tools.running_marks(sight):
+        proc.send(process, signal.SIGKILL)
+    await scene.ended(sight)
 
 
 async def test_stop_job_ends_what_a_dead_shim_left(local_harness: LocalHarness) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_dispatch import limits
-from airflow_dispatch.clusters.local import layout
+from airflow_dispatch.clusters.local import layout, proc
 from airflow_dispatch.core.causes import Cause, CauseKind
 from airflow_dispatch.core.commits import Sight
 from airflow_dispatch.core.job import Job
@@ -63,14 +63,19 @@ async def test_the_environment_is_clean(
     }
 
 
-async def test_nothing_of_a_job_is_in_a_process_list(local_harness: LocalHarness) -> None:
-    """Neither command line nor environment of a shim tells what it is to run."""
+async def test_nothing_of_a_job_is_in_a_process_list(
+    local_harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither command line nor environment of a shim tells anything but its object's name."""
+    monkeypatch.setenv(proc.MARK, "of-a-run-that-started-this-supervisor.0")
     scene = await Scene.of(local_harness)
     sight = await scene.started(job(script="# a secret script\n", env=(("A", "a secret value"),)))
     shim = Path(f"/proc/{tools.shim_of(local_harness, sight).pid}")
-    told = (shim / "cmdline").read_bytes() + (shim / "environ").read_bytes()
-    assert b"secret" not in told
-    assert sight.id.encode() in told
+    words = (shim / "cmdline").read_text().rstrip("\0").split("\0")
+    assert words[1:3] == ["-I", "-S"]
+    assert words[4:] == [sight.id]
+    environment = (shim / "environ").read_text()
+    assert environment == "" or environment.startswith("LD_LIBRARY_PATH=")
 
 
 async def test_files_are_for_their_owner(local_harness: LocalHarness) -> None:
@@ -186,7 +191,7 @@ DAEMON = textwrap.dedent(
     if os.fork():
         os._exit(0)
     os.closerange(3, 100)
-    os.execve("/bin/sleep", ["sleep", "61.7"], {})
+    os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
     """
 )
 
@@ -194,10 +199,10 @@ DAEMON = textwrap.dedent(
 @pytest.mark.parametrize(
     "leave",
     [
-        "sleep 61.7 &",
-        "setsid sleep 61.7 &",
-        "(trap '' TERM; sleep 61.7; sleep 61.7) &",
-        f"{shlex.quote(sys.executable)} -c {shlex.quote(DAEMON)}; sleep 0.3",
+        "sleep SECONDS &",
+        "setsid sleep SECONDS &",
+        "(trap '' TERM; sleep SECONDS; sleep SECONDS) &",
+        f"{shlex.quote(sys.executable)} -c {shlex.quote(DAEMON)} SECONDS; sleep 0.3",
     ],
     ids=["child", "session", "shrugs", "daemon without mark, session or descriptors"],
 )
@@ -205,9 +210,11 @@ async def test_what_a_command_leaves_behind_is_ended(
     local_harness: LocalHarness, leave: str
 ) -> None:
     """The command's own end decides; its leftovers are ended before the object is idle."""
-    _, sight = await run(local_harness, job(script=f"{leave}\nexit 0\n"))
+    seconds = tools.unique_seconds()
+    script = f"{leave}\nexit 0\n".replace("SECONDS", seconds)
+    _, sight = await run(local_harness, job(script=script))
     assert cause(sight) is None
-    assert tools.sleepers("61.7") == []
+    assert tools.sleepers(seconds) == []
 
 
 async def test_a_stop_reaches_every_process(local_harness: LocalHarness) -> None:
@@ -249,6 +256,16 @@ async def _output_now(scene: Scene, sight: Sight) -> str:
 
 
 # --- reading --------------------------------------------------------------------------------------
+
+
+async def test_a_result_is_of_the_start_that_wrote_it(local_harness: LocalHarness) -> None:
+    """What lay there before is no result of this run."""
+    scene = await Scene.of(local_harness)
+    sight = await scene.started(job(command=("true",)))
+    (tools.submission_folder(local_harness, scene, sight) / layout.RESULT).write_text("{}")
+    await scene.open(sight)
+    await scene.ended(sight)
+    assert await local_harness.cluster.read_result(scene.key, sight.id, sight.mark) is None
 
 
 async def test_output_that_is_no_text_is_shown_all_the_same(local_harness: LocalHarness) -> None:
