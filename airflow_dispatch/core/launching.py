@@ -264,6 +264,8 @@ def _opened_outside(
     waits = tuple(gate_waits(record, view, context, canonical=canonical))
     if not waits:
         return Decide(StepName.OPENED_OUTSIDE, OpenedOutside(canonical.id))
+    if all(wait.kind is WaitKind.ASKED for wait in waits):
+        return Wait(waits)  # Until a person answers, what runs goes on.
     found = judging.stop(
         record, view, context, wanted=canonical.id, reason="its gate was opened outside"
     )

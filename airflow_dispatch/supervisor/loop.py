@@ -17,7 +17,12 @@ from airflow_dispatch import limits
 from airflow_dispatch.core.identity import JobKey
 from airflow_dispatch.core.record import Record
 from airflow_dispatch.core.steps import Rest, Wait, WaitKind
-from airflow_dispatch.errors import ClusterMismatch, ClusterUnavailable, StoreUnavailable
+from airflow_dispatch.errors import (
+    ClusterMismatch,
+    ClusterUnavailable,
+    InvalidConfiguration,
+    StoreUnavailable,
+)
 from airflow_dispatch.ports.journal import Level
 from airflow_dispatch.ports.store import Displaced, Lease, Owned
 from airflow_dispatch.supervisor import filing, passes, story
@@ -76,9 +81,10 @@ class _Supervision:
     outages: int = 0
     outcome_since: float | None = None
     standing_by: str = ""
+    earlier_told: str = ""
 
     async def turn(self) -> Record | None:
-        """One round: claim or stand by, drive the predecessors, one pass, wait.
+        """One round: claim or stand by, one pass, drive the earlier tries, wait.
 
         A record: the work is done.
         """
@@ -86,11 +92,7 @@ class _Supervision:
             return await self._stand_by()
         passed = await passes.one(self.services, self.key, lease=self.lease, pace=self.pace)
         await self.tail.tell(self.services, passed.record)
-        for earlier in reversed(
-            passed.earlier
-        ):  # Oldest first: one round can settle a whole chain.
-            if not earlier.state.settled_revision:
-                await drive(self.services, earlier.state.key, pace=self.pace, stop=self.stop)
+        await self._drive_earlier(passed)
         if self._done(passed):
             await self.tail.finish(self.services, passed.record)
             return passed.record
@@ -98,6 +100,21 @@ class _Supervision:
         if not passed.moved:
             await self._wait(passed)
         return None
+
+    async def _drive_earlier(self, passed: Passed) -> None:
+        """Drive the unsettled earlier tries, oldest first: one round can settle a whole chain.
+
+        One that cannot be driven now does not keep this job from its own supervision.
+        """
+        for earlier in reversed(passed.earlier):
+            if earlier.state.settled_revision:
+                continue
+            try:
+                await drive(self.services, earlier.state.key, pace=self.pace, stop=self.stop)
+            except (*OUTAGES, InvalidConfiguration, LeaseLost) as error:
+                if str(error) != self.earlier_told:
+                    self.earlier_told = str(error)
+                    self.services.journal.tell(Level.WARNING, f"{earlier.state.key}: {error}")
 
     async def _owns(self) -> bool:
         """Hold the lease, renewed at a third of its time."""

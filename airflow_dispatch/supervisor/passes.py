@@ -20,42 +20,69 @@ from airflow_dispatch.core import decision, sighting
 from airflow_dispatch.core.classify import Wish, classify
 from airflow_dispatch.core.commits import Replied
 from airflow_dispatch.core.identity import JobKey
-from airflow_dispatch.core.record import Call, Record, Stop, StopJob, Withdraw
+from airflow_dispatch.core.record import Call, Intent, Record, Stop, StopJob, Withdraw
 from airflow_dispatch.core.settlement import Predecessor
 from airflow_dispatch.core.steps import Carry, Context, Decide, Rest, Send, Step, Wait
 from airflow_dispatch.core.view import Capabilities, Snapshot, View
-from airflow_dispatch.errors import ClusterMismatch, InvariantBroken, ensure
+from airflow_dispatch.errors import (
+    ClusterMismatch,
+    ClusterUnavailable,
+    InvalidConfiguration,
+    InvariantBroken,
+    ensure,
+)
 from airflow_dispatch.ports.cluster import Cluster
 from airflow_dispatch.ports.store import Lease
 from airflow_dispatch.supervisor import acts, calls, filing, story
 from airflow_dispatch.supervisor.services import Services
+
+REPEATS_DOUBLED_MAX = 5
+"""How often the pause before a repetition doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A repeatable call of this process: under which number, when last, and how often in a row."""
+
+    number: int
+    at: float
+    times: int
 
 
 @dataclass(slots=True)
 class Pace:
     """When this process last made which repeatable call.
 
-    Pace only: losing it costs a repeated stop.
+    Each repetition waits twice as long as the one before it. Pace only: losing it costs a repeated
+    stop.
     """
 
-    made: dict[tuple[JobKey, int], float] = field(default_factory=dict)
+    made: dict[tuple[JobKey, Intent], Made] = field(default_factory=dict)
 
     def note(self, key: JobKey, call: Call, now: float) -> None:
         """The call was made now."""
         if isinstance(call.intent, (Stop, StopJob, Withdraw)):
-            self.made[(key, call.number)] = now
+            before = self.made.get((key, call.intent))
+            times = 1 if before is None else before.times + 1
+            self.made[(key, call.intent)] = Made(call.number, now, times)
 
     def paced(self, key: JobKey, now: float, seconds: float) -> frozenset[int]:
         """The calls of the record that are too recent to repeat."""
-        self.made = {k: at for k, at in self.made.items() if now - at < seconds}
-        return frozenset(number for (owner, number) in self.made if owner == key)
+        forgotten = seconds * 2 ** (REPEATS_DOUBLED_MAX + 1)
+        self.made = {k: made for k, made in self.made.items() if now - made.at < forgotten}
+        return frozenset(
+            made.number
+            for (owner, _), made in self.made.items()
+            if owner == key
+            and now - made.at < seconds * 2 ** min(made.times - 1, REPEATS_DOUBLED_MAX)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
     """What a pass came to. `moved`: the record or the cluster was changed, so look again at once.
 
-    `step` is None where others moved it, so that nothing could be decided on this view.
+    `step` is None where nothing more could be decided on this view.
     """
 
     record: Record
@@ -83,19 +110,15 @@ async def one(services: Services, key: JobKey, *, lease: Lease | None, pace: Pac
     """
     record, asked = await _heeded(services, await filing.load(services, key))
     earlier = await predecessors_of(services, record)
-    views = await _find(services, [record, *earlier])
+    looks = _Looks(services)
+    view = await looks.view(record)
     around = Surroundings(
         cluster=await services.clusters.get(record.state.cluster),
         capabilities=await services.clusters.capabilities(record.state.cluster),
-        predecessors=tuple(
-            [
-                Predecessor(one, view, await services.clusters.capabilities(one.state.cluster))
-                for one, view in zip(earlier, views[1:], strict=True)
-            ]
-        ),
+        predecessors=await _seen(services, earlier, looks),
         asked=asked,
     )
-    view, before = views[0], record.revision
+    before = record.revision
     record, clean = await _evidence(services, record, view)
     if not clean:
         return Passed(record, view, None, moved=True, earlier=tuple(earlier))
@@ -137,29 +160,46 @@ async def predecessors_of(services: Services, record: Record) -> list[Record]:
     return chain
 
 
-async def _find(services: Services, records: list[Record]) -> list[View]:
-    """Look once at each cluster involved, after all the records were loaded.
+@dataclass(slots=True)
+class _Looks:
+    """One Find of each cluster involved, begun after all the records were loaded."""
 
-    A view for each record.
-    """
-    snapshots: dict[str, Snapshot] = {}
-    for record in records:
-        name = record.state.cluster
-        if name not in snapshots:
-            snapshots[name] = await (await services.clusters.get(name)).find(
-                (record.state.key.task,)
+    services: Services
+    snapshots: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
+
+    async def view(self, record: Record) -> View:
+        """What the record's own cluster shows; raises where something else answers."""
+        name, task = record.state.cluster, record.state.key.task
+        found = self.snapshots.get((name, task.digest))
+        if found is None:
+            found = await (await self.services.clusters.get(name)).find((task,))
+            self.snapshots[(name, task.digest)] = found
+        if found.fingerprint != record.state.fingerprint:
+            raise ClusterMismatch(
+                f"{record.state.key} belongs to the cluster {record.state.fingerprint}, but "
+                f"connection {name!r} leads to {found.fingerprint}; what runs goes on unseen. "
+                "Point the connection back, or run the supervisor where the run was started"
             )
-    return [_view(record, snapshots[record.state.cluster]) for record in records]
+        return View(found, record.revision)
 
 
-def _view(record: Record, snapshot: Snapshot) -> View:
-    if snapshot.fingerprint != record.state.fingerprint:
-        raise ClusterMismatch(
-            f"{record.state.key} belongs to the cluster {record.state.fingerprint}, but connection "
-            f"{record.state.cluster!r} leads to {snapshot.fingerprint}; what runs goes on unseen. "
-            "Point the connection back, or run the supervisor where the run was started"
-        )
-    return View(snapshot, record.revision)
+async def _seen(
+    services: Services, earlier: list[Record], looks: _Looks
+) -> tuple[Predecessor, ...]:
+    """The earlier tries, as far as their clusters answer.
+
+    Of one that does not answer nothing is known, which keeps this job's gate shut and no more: a
+    run that was opened already is followed all the same.
+    """
+    seen: list[Predecessor] = []
+    for record in earlier:
+        try:
+            view = await looks.view(record)
+            capabilities = await services.clusters.capabilities(record.state.cluster)
+        except (ClusterUnavailable, ClusterMismatch, InvalidConfiguration):
+            break  # Driving it says so in the story; see `loop`.
+        seen.append(Predecessor(record, view, capabilities))
+    return tuple(seen)
 
 
 async def _evidence(services: Services, record: Record, view: View) -> tuple[Record, bool]:
@@ -216,9 +256,7 @@ async def _decisions(
                     return Passed(record, view, step, moved=True)
             case _:
                 assert_never(step)
-    raise InvariantBroken(
-        f"{key}: {limits.STEPS_PER_PASS_MAX} decisions in one pass came to no end"
-    )
+    return Passed(record, view, None, moved=True)  # A long pass; the next one goes on with it.
 
 
 def _committed(record: Record, step: Send) -> Call:
@@ -235,8 +273,8 @@ async def _call(
 
     Of stops only the receipt's need a reply on record.
     """
-    pace.note(record.state.key, call, services.clock.monotonic())
     reply = await calls.make(services, around.cluster, record, call)
+    pace.note(record.state.key, call, services.clock.monotonic())
     story.replied(services.journal, call, reply)
     if isinstance(call.intent, Stop):
         return record

@@ -334,12 +334,19 @@ def test_a_run_opened_outside_at_the_wrong_time_is_stopped_and_fails() -> None:
 def test_any_number_of_things_in_the_way_still_gives_a_cause() -> None:
     """The words are cut, whatever is in the way and however long a scheduler's names are."""
     name = "x" * 3_000
-    shown = sight(name, Phase.RUNNING, *running().incarnations, of=mark())
-    bodies: list[Body] = [*launched()[:2], sighted(80, shown), Chosen(1, name)]
-    taken = step(bodies, shown, around=context(asked=True, paced=[2]))
+    shown = [sight(name, Phase.RUNNING, *running().incarnations, of=mark()), foreign()]
+    bodies: list[Body] = [*launched()[:2], sighted(80, *shown), Chosen(1, name)]
+    taken = step(bodies, *shown, around=context(asked=True, paced=[2]))
     assert isinstance(taken, Send)
-    over = step([*bodies, taken.body], shown, around=context(asked=True, paced=[2]))
+    over = step([*bodies, taken.body], *shown, around=context(asked=True, paced=[2]))
     assert isinstance(over, Decide)
+
+
+def test_what_was_opened_outside_goes_on_while_a_person_is_asked() -> None:
+    """Airflow's rows leave it open: nothing is opened, and nothing that runs is stopped."""
+    shown = running()
+    bodies: list[Body] = [*launched(), sighted(80, shown), Chosen(1, shown.id)]
+    assert waits(step(bodies, shown, around=context(asked=True))) == [WaitKind.ASKED]
 
 
 # --- right before the call ------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from airflow_dispatch.core.commits import kind_of
 from airflow_dispatch.core.identity import JobKey, TaskKey
 from airflow_dispatch.core.job import Job
 from airflow_dispatch.core.record import OnClear, Record
+from airflow_dispatch.ports.cluster import Cluster
 from airflow_dispatch.ports.store import Entry
 from airflow_dispatch.stores.memory import MemoryStore
 from airflow_dispatch.supervisor import loop, passes, resolve
@@ -40,6 +41,8 @@ class Bench:
     lines: Lines = field(default_factory=Lines)
     tokens: dict[str, CountingTokens] = field(default_factory=dict)
 
+    others: dict[str, Cluster] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self.store = MemoryStore(now=self.clock.now, deployment=DEPLOYMENT)
 
@@ -47,7 +50,7 @@ class Bench:
         """The services of one supervisor; each owner has its own tokens."""
         return Services(
             store=self.store,
-            clusters=GivenClusters({"memory": self.cluster}),
+            clusters=GivenClusters({"memory": self.cluster, **self.others}),
             clock=self.clock,
             tokens=self.tokens.setdefault(owner, CountingTokens(owner)),
             tasks=self.tasks,

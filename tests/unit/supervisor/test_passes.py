@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_dispatch.core.causes import CauseKind
@@ -9,8 +11,9 @@ from airflow_dispatch.core.record import OutcomeState, Phase, Record
 from airflow_dispatch.core.steps import Rest, Wait, WaitKind
 from airflow_dispatch.core.view import CallKind
 from airflow_dispatch.errors import ClusterMismatch, ClusterUnavailable
-from airflow_dispatch.supervisor import acts
-from tests.unit.supervisor.bench import Bench, key
+from airflow_dispatch.supervisor import acts, passes
+from airflow_dispatch.testing.memory_cluster import MemoryCluster
+from tests.unit.supervisor.bench import JOB, Bench, key
 
 
 @pytest.fixture
@@ -227,7 +230,6 @@ async def test_a_cancel_between_opening_and_sending_keeps_the_gate_shut(bench: B
         return await load(key())
 
     bench.store.load = load_after_cancel  # type: ignore[method-assign,assignment]  # the test's own gate
-    from airflow_dispatch.supervisor import passes
 
     await passes.one(services, key(), lease=None, pace=passes.Pace())
     bench.store.load = load  # type: ignore[method-assign]  # back again
@@ -383,3 +385,51 @@ async def test_airflow_that_wants_no_run_cancels_it(bench: Bench) -> None:
     assert record.state.outcome.state is OutcomeState.CANCELLED
     assert record.state.outcome.actor == "airflow"
     assert bench.only().phase is Phase.STOPPING
+
+
+async def test_many_judgements_in_a_row_end_the_pass_and_not_the_job(bench: Bench) -> None:
+    """Forty objects vanish at once: one pass judges as many as it may, the next one the rest."""
+    await bench.made()
+    await bench.drive()
+    first = bench.only()
+    for number in range(40):
+        bench.cluster.put(f"late-{number}", first.mark, first.job)
+    await bench.one()
+    for number in range(40):
+        bench.cluster.vanish(f"late-{number}")
+    await bench.drive()
+    bench.cluster.run_ends(first.id)
+    assert (await bench.drive()).state.settled_revision
+
+
+async def test_stops_without_effect_are_repeated_ever_more_rarely(bench: Bench) -> None:
+    """A stop that nobody answers goes out again after 10 s, 20 s, 40 s, not in every pass."""
+    await bench.made()
+    await bench.drive()
+    await acts.cancel(bench.services(), key(), actor="person:anna", reason="enough")
+    for _ in range(20):
+        bench.cluster.hold_back("stop_job")
+        bench.cluster.hold_back("stop")
+    made = []
+    for _ in range(100):
+        await bench.drive()
+        made.append(asked(bench, CallKind.STOP_JOB))
+        bench.pass_time(1)
+    assert made[-1] in (4, 5)
+
+
+async def test_a_silent_cluster_of_an_earlier_try_holds_up_the_gate_only(bench: Bench) -> None:
+    """The earlier try is elsewhere and silent: a run that was opened is followed to its end."""
+    await bench.made()
+    elsewhere = MemoryCluster("elsewhere", fingerprint="elsewhere:1")
+    bench.others["elsewhere"] = elsewhere
+    bench.row(ti_id="ti-2", try_number=2, max_tries=1)
+    await bench.made(job=replace(JOB, cluster="elsewhere"))
+    await bench.drive(generation=1)
+    await bench.drive(generation=2)
+    (held,) = elsewhere.objects.values()
+    assert held.phase is Phase.RUNNING
+    bench.cluster.fail_finds(1_000)
+    elsewhere.run_ends(held.id)
+    record = await bench.drive(generation=2)
+    assert outcome(record) == "succeeded"
