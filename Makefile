@@ -10,8 +10,8 @@ BIN       := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 UV        := $(shell command -v uv 2>/dev/null)
 
-# What `make test-fast` leaves out: Airflow, real servers, real processes, measured times.
-SLOW_MARKS := airflow or benchmark or full or kubernetes or mysql or postgres or slurm or system
+# What `make test-fast` leaves out: long searches, Airflow, real servers, real processes, measured times.
+SLOW_MARKS := airflow or benchmark or exhaustive or full or kubernetes or mysql or postgres or slurm or system
 
 .DEFAULT_GOAL := help
 .PHONY: help venv lint format test test-fast test-full bench demo constraints clean

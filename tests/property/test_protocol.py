@@ -26,7 +26,8 @@ from airflow_dispatch.supervisor.services import Services
 from airflow_dispatch.testing.memory_cluster import Held
 from tests.unit.supervisor.bench import JOB, TASK, Bench, key
 
-SEEDS = range(150)
+SEEDS_FAST = range(30)
+SEEDS_MORE = range(30, 300)
 STEPS = 2_500
 HEALING_STEPS_MAX = 3_000
 ACTING = 0.94
@@ -241,7 +242,10 @@ def _ran(work: Coroutine[object, None, object]) -> object:
     raise AssertionError("it waited")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed",
+    [*SEEDS_FAST, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in SEEDS_MORE)],
+)
 def test_promises_hold_on_a_random_schedule(seed: int) -> None:
     """No overlap, nothing unauthorized, nothing forgotten.
 

@@ -55,6 +55,7 @@ CLEANING = {StepName.STOP_JOB, StepName.QUIET, StepName.SETTLE}
 SHARED = {StepName.STOP, StepName.WITHDRAW, StepName.GONE, StepName.LOST}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("family", "least", "reached"),
     [
