@@ -8,6 +8,9 @@ possibly of another version: fields are only ever added.
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +22,11 @@ from airflow_dispatch.ports.cluster import Places
 
 DEADLINE = "the task's execution_timeout has passed"
 """Reason of the cancel by which a trigger enforces the task's deadline."""
+
+RESERVED_KEYS = ("__classname__", "__id__")
+"""Keys by which Airflow's XCom tells objects from dictionaries."""
+UNCARRIED = re.compile("[\\0\\ud800-\\udfff]")
+"""Characters that JSON can write and PostgreSQL's or UTF-8 text cannot."""
 
 Payload = dict[str, Any]
 
@@ -86,28 +94,53 @@ def deciding_object(record: Record) -> ObjectState | None:
 
 
 def parsed_result(text: str) -> Any:
-    """The value of a run's `result.json`; raises `ValueError` for what is none, or too large."""
+    """The value of a run's `result.json`; raises `ValueError` for what is none, or too large.
+
+    Or for what is JSON and cannot be an XCom: Airflow would fail the task of a run that ended well,
+    with words that name neither the run nor its result.
+    """
     if len(text.encode()) > limits.RESULT_BYTES_MAX:
         raise ValueError(f"it is larger than {limits.RESULT_BYTES_MAX >> 10} KiB")
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except RecursionError:
         raise _too_deep() from None
-    if _depth(value) > limits.RESULT_DEPTH_MAX:
-        raise _too_deep()
+    # A stack of our own: what is nested too deeply for Airflow may be so for Python, too.
+    todo = [(value, 1)]
+    while todo:
+        inner, depth = todo.pop()
+        if isinstance(inner, dict):
+            todo += [(one, depth) for one in inner]
+            _check_keys(inner)
+        if isinstance(inner, (dict, list)):
+            if depth > limits.RESULT_DEPTH_MAX:
+                raise _too_deep()
+            todo += [(one, depth + 1) for one in _values(inner)]
+        else:
+            _check_plain(inner)
     return value
 
 
-def _depth(value: Any) -> int:
-    """How many lists and objects are inside each other; bounded work on a stack of our own."""
-    deepest, todo = 0, [(value, 1)]
-    while todo:
-        inner, depth = todo.pop()
-        if isinstance(inner, (dict, list)):
-            deepest = max(deepest, depth)
-            values = inner.values() if isinstance(inner, dict) else inner
-            todo += [(one, depth + 1) for one in values]
-    return deepest
+def _values(inner: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return inner.values() if isinstance(inner, dict) else inner
+
+
+def _check_keys(inner: dict[str, Any]) -> None:
+    for name in RESERVED_KEYS:
+        if name in inner:
+            raise ValueError(f"it holds the key {name!r}, which Airflow keeps for itself")
+
+
+def _check_plain(value: object) -> None:
+    """What no XCom holds: databases and Airflow's own encodings refuse it."""
+    if isinstance(value, str):
+        found = UNCARRIED.search(value)
+        if found is not None:
+            raise ValueError(f"it holds the character {found[0]!r}, which no database takes")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("it holds a number that is too large for a float")
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError("it holds a whole number of more than 64 bits: write it as text")
 
 
 def _too_deep() -> ValueError:

@@ -101,10 +101,31 @@ def test_a_result_that_is_no_json_is_said_to_be_none(text: str, words: str) -> N
         event.parsed_result(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": [{"__classname__": "os.system"}]}', "'__classname__'"),
+        ('[{"__id__": 1}]', "'__id__'"),
+        ('["a\\u0000b"]', "character"),
+        ('{"\\u0000": 1}', "character"),
+        ('"\\ud800"', "character"),
+        ("[1e999]", "too large for a float"),
+        ("18446744073709551616", "more than 64 bits"),
+        ("-9223372036854775809", "more than 64 bits"),
+    ],
+)
+def test_json_that_no_xcom_holds_is_refused_by_name(text: str, words: str) -> None:
+    """Airflow would fail the task with words of its own that do not name the result."""
+    with pytest.raises(ValueError, match=words):
+        event.parsed_result(text)
+
+
 def test_a_result_is_taken_as_it_is() -> None:
     """Any JSON value."""
     assert event.parsed_result('{"a": [1, null, "ä"]}') == {"a": [1, None, "ä"]}
     assert event.parsed_result("3.5") == 3.5
+    assert event.parsed_result("[18446744073709551615, -9223372036854775808]")
+    assert event.parsed_result('{"__type": "dict", "__var": "\\ud83d\\ude80"}')
     assert event.parsed_result("[" * 100 + "]" * 100)
 
 
