@@ -70,8 +70,12 @@ def leave(work: Callable[[], Exit]) -> None:
     """Do the work and end the process with its exit code, if that is not 0."""
     try:
         code = work()
+        output.flush()
     except DispatchError as error:
         output.aside(f"airflow dispatch: {words.clean(str(error))}")
+        code = Exit.ERROR
+    except BrokenPipeError:  # Whoever read the answer has read enough.
+        output.silence()
         code = Exit.ERROR
     if code is not Exit.OK:
         raise SystemExit(int(code))

@@ -21,6 +21,7 @@ from airflow.jobs.job import Job
 from airflow.jobs.triggerer_job_runner import TriggererJobRunner
 from airflow.models.connection import Connection
 from airflow.utils.session import create_session
+from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_dispatch.cli import diagnosis, reading
 from airflow_dispatch.cli.diagnosis import Line, fail, ok, warn
@@ -47,12 +48,28 @@ async def examine(named: Sequence[str]) -> list[Line]:
     try:
         services = made.services(owner=runtime.owner("doctor"), journal=Silence())
         lines += await _store(services, off)
-        for name in named or await _connections(services):
+        try:
+            names = named or await _connections(services)
+        except SQLAlchemyError as error:
+            names = ()
+            lines.append(_silent("connections", error))
+        for name in names:
             lines += await _cluster(services, name, off)
     finally:
         await made.close()
-    lines += _triggerer()
+    try:
+        lines += _triggerer()
+    except SQLAlchemyError as error:
+        lines.append(_silent("triggerer", error))
     return [*lines, diagnosis.clocks(off)]
+
+
+def _silent(what: str, error: SQLAlchemyError) -> Line:
+    """What could not be looked up in Airflow's own database, which another setting leads to."""
+    said = " ".join(str(getattr(error, "orig", None) or error).split())
+    return fail(
+        what, f"Airflow's own database failed: {said}", "mend [database] sql_alchemy_conn or it"
+    )
 
 
 def _options() -> Iterator[Line]:

@@ -8,6 +8,7 @@ goes to stderr.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -42,3 +43,13 @@ def lines(texts: Sequence[str]) -> None:
 def aside(text: str) -> None:
     """A sentence that is no part of the answer."""
     print(text, file=sys.stderr, flush=True)
+
+
+def flush() -> None:
+    """Hand everything over now; raises `BrokenPipeError` if nobody reads it."""
+    sys.stdout.flush()
+
+
+def silence() -> None:
+    """Print nothing more: what is left would only fail again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -205,3 +208,28 @@ def test_every_command_closes_what_it_opened(running: World, dispatch: Dispatch)
     for words in (["list"], ["show", key().digest], ["show", "000000"], ["supervise", "--once"]):
         dispatch(*words)
     assert running.opened == running.closed == 4
+
+
+PRINTS = """
+from airflow_dispatch.cli import commands, output
+from airflow_dispatch.cli.exits import Exit
+def work():
+    output.document(["line"] * 10_000, "yaml")
+    return Exit.OK
+commands.leave(work)
+"""
+
+
+def test_a_reader_that_has_enough_ends_a_command_quietly(airflow_database: str) -> None:
+    """`airflow dispatch list | head -1` ends without a traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-c", PRINTS],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=120,
+        )
+    assert (done.returncode, b"Traceback" in done.stderr) == (1, False), done.stderr

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import sessionmaker
 
 from airflow_dispatch.cli.diagnosis import Level, Line
 from tests.surface.cli.calling import Dispatch
@@ -139,6 +141,22 @@ def test_an_option_that_is_wrong_is_named(airflow_database: str, option: SetOpti
     lines = examined()
     assert "lease_seconds" in lines["options"].found
     assert {lines["options"].level, lines["database"].level} == {Level.FAIL}
+
+
+def test_an_airflow_database_that_fails_is_a_line_too(
+    airflow_database: str, option: SetOption, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Airflow's own tables would tell is missing, and the doctor goes on without."""
+    from airflow_dispatch.cli import examining
+
+    gone = sessionmaker(sa.create_engine(f"sqlite:///{tmp_path}/no/such/folder/airflow.db"))
+    monkeypatch.setattr(examining, "create_session", gone)
+    option(sql_alchemy_conn=airflow_database)
+    lines = examined()
+    assert {lines["connections"].level, lines["triggerer"].level} == {Level.FAIL}
+    assert "unable to open database file" in lines["triggerer"].found
+    assert lines["database"].level is Level.OK
+    assert "clocks" in lines
 
 
 def test_no_password_is_shown(airflow_database: str, option: SetOption) -> None:
