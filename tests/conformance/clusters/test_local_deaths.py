@@ -209,10 +209,13 @@ async def test_a_run_survives_an_unmounted_root(local_harness: LocalHarness) -> 
     away = local_harness.root.with_name("away")
     local_harness.root.rename(away)
     try:
-        await local_harness.release(work)
         with pytest.raises(ClusterUnavailable, match="disk mounted"):
             await scene.shown()
         await asyncio.sleep(1.5)  # Longer than the shim takes to look for its entry.
+        assert tools.running_marks(sight)
+        await local_harness.release(work)
+        while tools.running_marks(sight):
+            await local_harness.pause()
     finally:
         away.rename(local_harness.root)
     assert cause(await scene.ended(sight)) is None
