@@ -7,7 +7,9 @@ to a terminal passes `clean` first, so that no name can move the cursor or hide 
 from __future__ import annotations
 
 import unicodedata
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
+
+import pendulum
 
 from airflow_dispatch.core.identity import JobKey, TaskKey
 
@@ -54,25 +56,10 @@ def stamp(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(timezone.utc).isoformat()
 
 
-def length(span: timedelta) -> str:
-    """A length of time in its two greatest units, as `2 h 5 min`; a negative one is none."""
-    seconds = max(0, int(span.total_seconds()))
-    parts = [
-        f"{amount} {unit}"
-        for amount, unit in (
-            (seconds // 86_400, "d"),
-            (seconds // 3600 % 24, "h"),
-            (seconds // 60 % 60, "min"),
-            (seconds % 60, "s"),
-        )
-        if amount
-    ]
-    return " ".join(parts[:2]) or "0 s"
-
-
 def ago(at: datetime, now: datetime) -> str:
-    """How long ago a time is, as a person says it."""
-    return f"{length(now - at)} ago"
+    """How long ago a time is, as a person says it; a later one is no time ago."""
+    since, until = pendulum.instance(min(at, now)), pendulum.instance(now)
+    return f"{until.diff_for_humans(since, absolute=True, locale='en')} ago"
 
 
 def count(number: int, noun: str) -> str:

@@ -114,7 +114,7 @@ async def test_who_attends_a_job() -> None:
         "until": found.since.isoformat(),
         "unattended": False,
     }
-    assert "59 s ago" in explanation.lines(found)[-1]
+    assert "59 seconds ago" in explanation.lines(found)[-1]
     bench.clock.advance(2)
     found, shown, table = await read(bench)
     assert shown["attended"]["unattended"] is True
