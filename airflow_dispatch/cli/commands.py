@@ -97,7 +97,9 @@ async def list_jobs(services: Services, args: Namespace) -> Exit:
     )
     # Whether a job is attended is known of no query, so the limit cannot be the query's then.
     limit = None if args.unattended else args.limit + 1
-    found = await reading.standings(services, await reading.every(services, wanted, limit=limit))
+    unreadable: list[str] = []
+    records = await reading.every(services, wanted, limit=limit, unreadable=unreadable)
+    found = await reading.standings(services, records, unreadable=unreadable)
     if args.unattended:
         found = [standing for standing in found if standing.status.unattended]
     shown = found[: args.limit]
@@ -107,7 +109,7 @@ async def list_jobs(services: Services, args: Namespace) -> Exit:
         output.rows([rows.listed_for_people(standing) for standing in shown], args.output)
     if len(found) > len(shown):
         output.aside(f"There are more than these {args.limit}: --limit shows more of them.")
-    return Exit.OK
+    return _told(unreadable) or Exit.OK
 
 
 @command
@@ -147,15 +149,16 @@ async def explain(services: Services, args: Namespace) -> Exit:
 @command
 async def check(services: Services, args: Namespace) -> Exit:
     """`airflow dispatch check`."""
-    records = await reading.every(services, Filter(settled=False))
-    found = findings.of(await reading.standings(services, records))
+    unreadable: list[str] = []
+    records = await reading.every(services, Filter(settled=False), unreadable=unreadable)
+    found = findings.of(await reading.standings(services, records, unreadable=unreadable))
     if args.output in output.FOR_PROGRAMS:
         output.document([finding.row() for finding in found], args.output)
     elif found:
         output.rows([finding.row_for_people() for finding in found], args.output)
-    else:
+    elif not unreadable:
         output.lines([f"Nothing to see to: {words.count(len(records), 'open job')}."])
-    return Exit.ATTENTION if found else Exit.OK
+    return _told(unreadable) or (Exit.ATTENTION if found else Exit.OK)
 
 
 @suppress_logs_and_warning
@@ -220,6 +223,13 @@ def supervise(args: Namespace) -> None:
 async def _meant(services: Services, args: Namespace) -> Record:
     reference = keys.parse(args.key, map_index=args.map_index, generation=args.generation)
     return await reading.find(services, reference)
+
+
+def _told(unreadable: list[str]) -> Exit | None:
+    """Say which records cannot be read here: somebody has to see to them, and the others stand."""
+    for one in unreadable:
+        output.aside(f"airflow dispatch: {words.clean(one)}")
+    return Exit.ATTENTION if unreadable else None
 
 
 def _person() -> str:

@@ -17,7 +17,7 @@ from airflow_dispatch.cli.standing import Standing
 from airflow_dispatch.core.identity import JobKey, ObjectId, TaskKey
 from airflow_dispatch.core.record import Record
 from airflow_dispatch.core.status import Attendance, status_of
-from airflow_dispatch.errors import DispatchError, UnknownRecord
+from airflow_dispatch.errors import DispatchError, UnknownRecord, UnreadableRecord
 from airflow_dispatch.ports.cluster import Places
 from airflow_dispatch.ports.store import Entry, Filter, Owned
 from airflow_dispatch.supervisor import passes
@@ -31,6 +31,8 @@ async def find(services: Services, reference: Reference) -> Record:
         case ByDigest(prefix=prefix):
             wanted = Filter(deployment=deployment, digest_prefix=prefix)
             page = await services.store.list(wanted, limit=keys.CANDIDATES_MAX + 1)
+            if page.unreadable and not page.records:
+                raise UnreadableRecord(page.unreadable[0])
             return keys.only(reference, page.records)
         case ByTask(dag_id, task_id, run_id, map_index, generation):
             task = TaskKey(deployment, dag_id, run_id, task_id, map_index)
@@ -51,8 +53,17 @@ async def again(services: Services, key: JobKey) -> Record:
     return found
 
 
-async def every(services: Services, wanted: Filter, *, limit: int | None = None) -> list[Record]:
-    """The records that match in this deployment, newest first, `limit` of them at most."""
+async def every(
+    services: Services,
+    wanted: Filter,
+    *,
+    limit: int | None = None,
+    unreadable: list[str] | None = None,
+) -> list[Record]:
+    """The records that match in this deployment, newest first, `limit` of them at most.
+
+    What cannot be read is told in `unreadable`; without it, it raises `UnreadableRecord`.
+    """
     wanted = replace(wanted, deployment=await services.store.deployment())
     found: list[Record] = []
     cursor: str | None = None
@@ -62,17 +73,34 @@ async def every(services: Services, wanted: Filter, *, limit: int | None = None)
             wanted, cursor=cursor, limit=min(left, limits.PAGE_ROWS_MAX)
         )
         found.extend(page.records)
+        if unreadable is not None:
+            unreadable.extend(page.unreadable)
+        elif page.unreadable:
+            raise UnreadableRecord(page.unreadable[0])
         cursor = page.cursor
         if cursor is None:
             break
     return found
 
 
-async def standings(services: Services, records: Sequence[Record]) -> list[Standing]:
-    """Where each of the jobs stands, by one reading of the store's clock and of all leases."""
+async def standings(
+    services: Services, records: Sequence[Record], *, unreadable: list[str] | None = None
+) -> list[Standing]:
+    """Where each of the jobs stands, by one reading of the store's clock and of all leases.
+
+    A job is left out, and told in `unreadable`, if an earlier try of its task cannot be read.
+    """
     now = (await services.store.health()).now
     leases = await services.store.last_leases(tuple(record.state.key for record in records))
-    return [await _standing(services, record, leases, now=now) for record in records]
+    found: list[Standing] = []
+    for record in records:
+        try:
+            found.append(await _standing(services, record, leases, now=now))
+        except UnreadableRecord as error:  # noqa: PERF203 - one job must not hide the others
+            if unreadable is None:
+                raise
+            unreadable.append(f"{words.job(record.state.key)} follows one: {error}")
+    return found
 
 
 async def standing(services: Services, record: Record) -> Standing:

@@ -107,6 +107,8 @@ class Page:
 
     records: tuple[Record, ...]
     cursor: str | None
+    unreadable: tuple[str, ...] = ()
+    """Of each record on this page that this version cannot read: which one, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ so a bounded number of decoded ones is kept, by the record's digest.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -84,7 +86,17 @@ def entry(row: sa.Row[Any]) -> Entry:
 
 def record(row: sa.Row[Any], job: Job) -> Record:
     """The record of a row of `dispatch_job`, and its job."""
-    return Record(row.revision, codec.decode_state(row.state), job)
+    with named(row):
+        return Record(row.revision, codec.decode_state(row.state), job)
+
+
+@contextmanager
+def named(row: sa.Row[Any]) -> Iterator[None]:
+    """Say which record it is that cannot be read."""
+    try:
+        yield
+    except UnreadableRecord as error:
+        raise UnreadableRecord(f"record {row.digest[:12]}: {error}") from error
 
 
 KIND_OF_FIRST, _ = KINDS[Begun]
@@ -113,7 +125,7 @@ class Jobs:
             return found
         body = codec.decode_body(KIND_OF_FIRST, first_body)
         if not isinstance(body, Begun):
-            raise UnreadableRecord(f"record {digest} does not begin with its job")
+            raise UnreadableRecord("it does not begin with its job")
         self._kept[digest] = body.job, len(first_body)
         self._chars += len(first_body)
         while self._chars > self._chars_max:

@@ -24,7 +24,7 @@ from airflow_dispatch.core import folding
 from airflow_dispatch.core.commits import Commit
 from airflow_dispatch.core.identity import JobKey, TaskKey
 from airflow_dispatch.core.record import Record
-from airflow_dispatch.errors import InvalidConfiguration, StoreUnavailable, ensure
+from airflow_dispatch.errors import InvalidConfiguration, StoreUnavailable, UnreadableRecord, ensure
 from airflow_dispatch.ports.store import (
     Conflict,
     Displaced,
@@ -144,7 +144,9 @@ class SqlStore:
         return None if row is None else self._record(row)
 
     def _record(self, row: sa.Row[Any]) -> Record:
-        return rows.record(row, self._jobs.decoded(row.digest, row.first_body))
+        with rows.named(row):
+            job = self._jobs.decoded(row.digest, row.first_body)
+        return rows.record(row, job)
 
     async def history(self, key: JobKey, *, after: int = 0, limit: int = 500) -> tuple[Entry, ...]:
         """Read the commits above a revision, in order."""
@@ -168,9 +170,16 @@ class SqlStore:
                 statement = statement.where(await _after(connection, cursor))
             statement = statement.order_by(job.c.created_at.desc(), job.c.digest.desc())
             found = (await connection.execute(statement.limit(_page(limit) + 1))).all()
-        records = tuple(map(self._record, found[: _page(limit)]))
-        more = len(found) > len(records)
-        return Page(records, records[-1].state.key.digest if more else None)
+        rows_here = found[: _page(limit)]
+        records: list[Record] = []
+        unreadable: list[str] = []
+        for row in rows_here:
+            try:
+                records.append(self._record(row))
+            except UnreadableRecord as error:  # noqa: PERF203 - one must not hide the others
+                unreadable.append(str(error))
+        cursor = rows_here[-1].digest if len(found) > len(rows_here) else None
+        return Page(tuple(records), cursor, tuple(unreadable))
 
     async def claim(self, key: JobKey, owner: str, *, seconds: float) -> Lease | Owned:
         """Take the lease by one upsert that only a free, expired or own lease lets through."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from airflow_dispatch import limits
 from airflow_dispatch.core.identity import JobKey
-from airflow_dispatch.errors import InvariantBroken, StoreUnavailable
+from airflow_dispatch.errors import InvariantBroken, StoreUnavailable, UnreadableRecord
 from airflow_dispatch.ports.store import Filter, Lease, Stored, Unknown
 from airflow_dispatch.stores.sql import database as databases
 from airflow_dispatch.stores.sql import schema, tables
@@ -59,6 +59,29 @@ async def test_no_statement_changes_history(store: SqlStore, statements: list[st
     writes = {one.split()[0] for one in statements if "dispatch_commit" in one}
     assert writes == {"INSERT", "SELECT"}
     assert not [one for one in statements if one.startswith("DELETE")]
+
+
+async def test_a_record_that_cannot_be_read_hides_no_other(
+    store: SqlStore, another: SqlStore, shared_url: str
+) -> None:
+    """A list names the one that only a newer version knows, and goes on behind it."""
+    keys = [(await made(store)).state.key for _ in range(3)]
+    database = Database(shared_url)
+    async with database.writing() as connection:
+        hidden = tables.job.c.digest == keys[1].digest
+        await connection.execute(
+            sa.update(tables.job).where(hidden).values(state='{"v": 999, "state": {}}')
+        )
+    await database.close()
+    pages = [await another.list(Filter(), limit=1)]
+    for _ in range(2):
+        pages.append(await another.list(Filter(), limit=1, cursor=pages[-1].cursor))
+    listed = [record.state.key for page in pages for record in page.records]
+    assert {*listed} == {keys[0], keys[2]}
+    (told,) = [one for page in pages for one in page.unreadable]
+    assert told.startswith(f"record {keys[1].digest[:12]}: a stored record has version 999")
+    with pytest.raises(UnreadableRecord, match=keys[1].digest[:12]):
+        await another.load(keys[1])
 
 
 async def test_a_database_belongs_to_one_loop(shared_url: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from airflow_dispatch.core.identity import TaskKey
 from airflow_dispatch.errors import StoreUnavailable
+from airflow_dispatch.ports.store import Filter, Page
 from airflow_dispatch.supervisor import acts
 from airflow_dispatch.supervisor.resolve import Try, resolve
 from tests.surface.cli.calling import Dispatch
@@ -133,6 +134,27 @@ def test_a_database_that_does_not_answer_is_one_sentence(
     done = dispatch("list")
     assert done == (1, "", "airflow dispatch: the database does not answer; what runs goes on\n")
     assert running.opened == running.closed
+
+
+@pytest.mark.parametrize("command", ["list", "check"])
+def test_a_record_that_cannot_be_read_hides_no_other(
+    running: World, dispatch: Dispatch, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """It is told on stderr and by the exit code; all the others are listed and checked."""
+    store, told = running.bench.store, "record 0123456789ab: a stored record has version 999"
+    listed = store.list
+
+    async def one_more(wanted: Filter, *, cursor: str | None = None, limit: int = 100) -> Page:
+        page = await listed(wanted, cursor=cursor, limit=limit)
+        return replace(page, unreadable=(told,))
+
+    monkeypatch.setattr(store, "list", one_more)
+    running.bench.pass_time(1_000)
+    done = dispatch(command, "-o", "json")
+    assert (done.code, done.err) == (3, f"airflow dispatch: {told}\n")
+    assert [one["digest"] for one in done.json] == [key().digest]
+    asking = dispatch("show", "abcdef")
+    assert (asking.code, asking.err) == (1, f"airflow dispatch: {told}\n")
 
 
 def test_brackets_in_names_are_no_markup(running: World, dispatch: Dispatch) -> None:
