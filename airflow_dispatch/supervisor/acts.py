@@ -10,7 +10,6 @@ from airflow_dispatch.core.commits import Adopted, Cancelled
 from airflow_dispatch.core.identity import JobKey
 from airflow_dispatch.core.record import Binding, Record
 from airflow_dispatch.errors import StoreUnavailable
-from airflow_dispatch.ports.journal import Level
 from airflow_dispatch.supervisor import filing
 from airflow_dispatch.supervisor.services import Services
 
@@ -27,9 +26,6 @@ async def cancel(services: Services, key: JobKey, *, actor: str, reason: str) ->
             return record
         stored = await filing.act(services, record, Cancelled(reason), actor=actor)
         if stored is not None:
-            services.journal.tell(
-                Level.WARNING, f"Cancelled by {actor}: {reason}. What runs is being stopped."
-            )
             return stored
     raise StoreUnavailable(
         f"{key}: the cancel met {limits.ACT_TRIES_MAX} conflicts and is not committed; try again"

@@ -39,12 +39,14 @@ SLOW_WAITS = frozenset(
 OUTAGES = (StoreUnavailable, ClusterUnavailable, ClusterMismatch)
 
 
-async def supervise(services: Services, key: JobKey, *, stop: Stop) -> Record | None:
-    """Supervise until the outcome stands.
+async def supervise(
+    services: Services, key: JobKey, *, stop: Stop, output: bool = True
+) -> Record | None:
+    """Supervise until the outcome stands; the run's output is told too, unless `output` is false.
 
     Returns the record then, or None where `stop` was requested.
     """
-    supervision = _Supervision(services, key, stop)
+    supervision = _Supervision(services, key, stop, output=output)
     while not stop.requested:
         try:
             record = await supervision.turn()
@@ -82,6 +84,7 @@ class _Supervision:
     outcome_since: float | None = None
     standing_by: str = ""
     earlier_told: str = ""
+    output: bool = True
 
     async def turn(self) -> Record | None:
         """One round: claim or stand by, one pass, drive the earlier tries, wait.
@@ -90,16 +93,25 @@ class _Supervision:
         """
         if not await self._owns():
             return await self._stand_by()
-        passed = await passes.one(self.services, self.key, lease=self.lease, pace=self.pace)
-        await self.tail.tell(self.services, passed.record)
+        passed = await passes.one(
+            self.services, self.key, lease=self.lease, pace=self.pace, heard=self._hear
+        )
         await self._drive_earlier(passed)
         if self._done(passed):
-            await self.tail.finish(self.services, passed.record)
             return passed.record
         self._tell_waits(passed)
         if not passed.moved:
             await self._wait(passed)
         return None
+
+    async def _hear(self, record: Record) -> None:
+        """Tell what the run wrote, to its end before anything is concluded from how it ended."""
+        if not self.output:
+            return
+        if any(known.verdict is not None for known in record.state.objects):
+            await self.tail.finish(self.services, record)
+        else:
+            await self.tail.tell(self.services, record)
 
     async def _drive_earlier(self, passed: Passed) -> None:
         """Drive the unsettled earlier tries, oldest first: one round can settle a whole chain.
@@ -144,8 +156,9 @@ class _Supervision:
             self.standing_by = ""
         elif claimed.epoch > 1:
             services.journal.tell(
-                Level.INFO, f"Took over: the supervisor before let it go (epoch {claimed.epoch})."
+                Level.INFO, "Took over: whoever looked after this job before does so no longer."
             )
+        self.tail.again = claimed.epoch > 1
         return claimed
 
     async def _renewed(self, lease: Lease) -> Lease | None:

@@ -11,6 +11,7 @@ older view. [evidence-only] [no-lock-needed]
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from typing_extensions import assert_never
@@ -103,12 +104,24 @@ class Surroundings:
     asked: bool
 
 
-async def one(services: Services, key: JobKey, *, lease: Lease | None, pace: Pace) -> Passed:
+Heard = Callable[[Record], Awaitable[None]]
+"""What is done with the record once the evidence of a pass is filed, before anything is decided."""
+
+
+async def one(
+    services: Services,
+    key: JobKey,
+    *,
+    lease: Lease | None,
+    pace: Pace,
+    heard: Heard | None = None,
+) -> Passed:
     """One pass over one job.
 
     Raises `StoreUnavailable`, `ClusterUnavailable`, `ClusterMismatch` or `LeaseLost`.
     """
     record, asked = await _heeded(services, await filing.load(services, key))
+    story.cancelled(services.journal, record)
     earlier = await predecessors_of(services, record)
     looks = _Looks(services)
     view = await looks.view(record)
@@ -122,6 +135,8 @@ async def one(services: Services, key: JobKey, *, lease: Lease | None, pace: Pac
     record, clean = await _evidence(services, record, view)
     if not clean:
         return Passed(record, view, None, moved=True, earlier=tuple(earlier))
+    if heard is not None:
+        await heard(record)
     passed = await _decisions(services, record, view, around, lease=lease, pace=pace, before=before)
     return replace(passed, earlier=tuple(earlier))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing_extensions import assert_never
 
-from airflow_dispatch.core.causes import MEANINGS
+from airflow_dispatch.core.causes import MEANINGS, Cause, CauseKind
 from airflow_dispatch.core.commits import (
     Adopted,
     Authorized,
@@ -40,6 +40,7 @@ from airflow_dispatch.core.record import (
     Open,
     Outcome,
     OutcomeState,
+    Record,
     Refused,
     Reply,
     Start,
@@ -63,6 +64,19 @@ def step(journal: Journal, taken: Step) -> None:
             return
         case _:
             assert_never(taken)
+
+
+def cancelled(journal: Journal, record: Record) -> None:
+    """Tell of a cancel, whoever committed it, before the first stop follows from it."""
+    outcome = record.state.outcome
+    if outcome is None or outcome.state is not OutcomeState.CANCELLED:
+        return
+    if any(isinstance(call.intent, StopJob) for call in record.state.calls):
+        return
+    journal.tell(
+        Level.WARNING,
+        f"Cancelled by {outcome.actor}: {outcome.reason}. What runs is being stopped.",
+    )
 
 
 def waits(journal: Journal, wait: Wait) -> None:
@@ -163,11 +177,20 @@ def sight_sentence(sight: Sight) -> str:
     words = f"{_short(sight.id)} is {sight.phase.value}"
     latest = sight.incarnations[-1] if sight.incarnations else None
     if latest is not None and latest.verdict is not None:
-        how = "successfully" if latest.verdict.cause is None else f"with {latest.verdict.cause}"
-        words += f", ended {how}" + ("" if latest.idle else ", some of it still there")
+        words += f", {_ending_words(latest.verdict.cause)}" + (
+            "" if latest.idle else ", some of it still there"
+        )
     elif latest is not None and latest.started and latest.host:
         words += f" on {latest.host}"
     return words + (f" ({sight.note})" if sight.note else "") + "."
+
+
+def _ending_words(cause: Cause | None) -> str:
+    if cause is None:
+        return "ended successfully"
+    if cause.kind is CauseKind.CANCELLED_OUTSIDE and cause.detail:
+        return f"stopped ({cause.detail})"
+    return f"ended with {cause}"
 
 
 def reply_sentence(intent: Intent, reply: Reply) -> str:

@@ -1,7 +1,5 @@
 """The run's own output, told to the journal while it runs and to its end after it: bounded.
 
-Restartable.
-
 Where to read on is kept in this process only: a supervisor that takes over tells the output from
 the start again, into a log of its own. Output is for people; nothing is decided on it, and a piece
 that cannot be read now is read later.
@@ -26,6 +24,8 @@ class Tail:
     offset: int = 0
     lines: int = 0
     cut: bool = False
+    again: bool = False
+    """Another supervisor told the beginning already, elsewhere: say so before telling it again."""
 
     async def tell(self, services: Services, record: Record) -> bool:
         """Tell what is new, as much as one pass may; whether there may be more to tell now."""
@@ -55,6 +55,9 @@ class Tail:
                     Level.WARNING, f"The run's output cannot be read now: {error}"
                 )
                 return False
+            if piece.text and self.again:
+                services.journal.tell(Level.INFO, "What the run wrote so far, from its start:")
+                self.again = False
             await self._told(services, piece.text)
             if piece.offset == self.offset:
                 return False

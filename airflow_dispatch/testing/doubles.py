@@ -93,6 +93,8 @@ class Lines:
     told: list[tuple[Level, str]] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     """The output, as it came."""
+    told_before_output: int = 0
+    """How many lines of the story stood before the latest piece of output."""
 
     def tell(self, level: Level, text: str) -> None:
         """See `Journal.tell`."""
@@ -101,6 +103,7 @@ class Lines:
     def output(self, text: str) -> None:
         """See `Journal.output`."""
         self.pieces.append(text)
+        self.told_before_output = len(self.told)
 
     @property
     def written(self) -> str:

@@ -249,7 +249,7 @@ class DispatchTrigger(BaseTrigger):
                 )
                 key = await self._cancelled(services)
                 if key is not None:
-                    await supervise(services, key, stop=Stop())
+                    await supervise(services, key, stop=Stop(), output=False)
         except DispatchError as error:
             self._journal.tell(
                 Level.WARNING,

@@ -15,6 +15,7 @@ from airflow_dispatch import limits
 from airflow_dispatch.core.record import Phase, Record
 from airflow_dispatch.core.view import CallKind
 from airflow_dispatch.ports.store import Lease
+from airflow_dispatch.supervisor import acts
 from airflow_dispatch.supervisor.loop import supervise
 from airflow_dispatch.supervisor.services import Stop
 from tests.unit.supervisor.bench import Bench, key
@@ -130,7 +131,7 @@ async def test_whoever_comes_after_a_silent_owner_says_so(bench: Bench) -> None:
     await asyncio.wait([first])
     bench.pass_time(100)
     second = supervision(bench, "b")
-    await until(lambda: "Took over: the supervisor before let it go" in bench.lines.text)
+    await until(lambda: "Took over: whoever looked after this job" in bench.lines.text)
     bench.cluster.run_ends(bench.only().id)
     await finished(bench, second)
 
@@ -174,6 +175,49 @@ async def test_a_task_does_not_wait_for_a_person(bench: Bench) -> None:
     record = await finished(bench, task)
     assert str(record.state.outcome) == "succeeded"
     assert not record.state.settled_revision
+
+
+async def test_the_output_comes_before_the_outcome(bench: Bench) -> None:
+    """Whoever reads that the run failed finds why above, not below."""
+    await bench.made()
+    task = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    bench.cluster.writes(bench.only().id, "Traceback: it broke\n")
+    bench.cluster.run_ends(bench.only().id, 1)
+    await finished(bench, task)
+    story = [text for _, text in bench.lines.told]
+    assert bench.lines.written == "Traceback: it broke\n"
+    outcome = next(n for n, text in enumerate(story) if text.startswith("Outcome: failed"))
+    assert bench.lines.told_before_output <= outcome
+
+
+async def test_output_that_is_told_again_says_so(bench: Bench) -> None:
+    """A supervisor that takes over tells the output from its start, and that it is a repetition."""
+    await bench.made()
+    first = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    bench.cluster.writes(bench.only().id, "epoch 1\n")
+    await until(lambda: bench.lines.written, lambda: bench.pass_time(1))
+    first.cancel()
+    await asyncio.wait([first])
+    bench.pass_time(100)
+    second = supervision(bench, "b")
+    await until(lambda: bench.lines.written.count("epoch 1") == 2, lambda: bench.pass_time(1))
+    bench.cluster.run_ends(bench.only().id)
+    await finished(bench, second)
+    assert bench.lines.text.count("What the run wrote so far, from its start:") == 1
+
+
+async def test_a_cancel_by_a_person_is_told_before_its_stops(bench: Bench) -> None:
+    """The task's log names who cancelled and why, once, before anything is stopped."""
+    await bench.made()
+    task = supervision(bench, "a")
+    await until(lambda: runs(bench))
+    await acts.cancel(bench.services("cli"), key(), actor="person:anna", reason="enough")
+    await finished(bench, task)
+    text = bench.lines.text
+    assert text.count("Cancelled by person:anna: enough") == 1
+    assert text.index("Cancelled by person:anna") < text.index("Stopping everything")
 
 
 async def test_the_output_is_told_once(bench: Bench) -> None:
