@@ -9,7 +9,7 @@ import pytest
 from airflow_dispatch.core import codec
 from airflow_dispatch.core.identity import JobKey, TaskKey
 from airflow_dispatch.errors import InvalidConfiguration, StoreUnavailable, UnreadableRecord
-from airflow_dispatch.stores.sql.database import Database
+from airflow_dispatch.stores.sql.database import Database, _words
 from airflow_dispatch.stores.sql.rows import Jobs
 from airflow_dispatch.stores.sql.store import SqlStore
 from airflow_dispatch.testing.store_samples import JOB, SETTLED, begun
@@ -107,3 +107,10 @@ def test_a_store_is_made_without_a_loop() -> None:
     """Naming a store connects to nothing and needs no event loop."""
     store = SqlStore(Database("sqlite:////nowhere/airflow.db"))
     asyncio.run(store.close())
+
+
+def test_a_time_out_is_called_one() -> None:
+    """And not by the cancellation that asyncio makes it from, which would read as somebody's."""
+    late = TimeoutError()
+    late.__cause__ = asyncio.CancelledError()
+    assert _words(late) == "TimeoutError"

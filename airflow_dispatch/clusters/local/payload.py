@@ -274,10 +274,25 @@ def _become(
         os.execvpe(arguments[0], arguments, environment)  # noqa: S606 - what the job says
     except (OSError, ValueError) as error:
         why = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+        if isinstance(error, FileNotFoundError) and "/" in arguments[0]:
+            why = _what_is_missing(arguments[0]) or why
         what = f"cannot start {arguments[0]!r}: {why}".encode("utf-8", "replace")
         os.write(1, b"dispatch: %b\n" % what)
         os.write(told, what)
         return 127 if isinstance(error, FileNotFoundError) else 126
+
+
+def _what_is_missing(path: str) -> str:
+    """Of a script that is there, the interpreter: the kernel calls that "no such file", too.
+
+    Its name is told with the carriage return that an editor may have left there.
+    """
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        first = file.readline(256)
+        if first.startswith(b"#!"):
+            name = first[2:].strip(b" \n").decode("utf-8", "replace")
+            return f"its interpreter {name!r} is not there"
+    return ""
 
 
 def _be_killed_first() -> None:

@@ -243,7 +243,8 @@ def _engine(url: sa.URL | str, pool_size: int, **options: Any) -> AsyncEngine:
 def _words(error: BaseException) -> str:
     """The driver's own words on one line, without SQLAlchemy's wrapping."""
     found = getattr(error, "orig", None) or error
-    found = found.__cause__ or found
+    if isinstance(found.__cause__, Exception):  # A time-out is caused by a CancelledError, no news.
+        found = found.__cause__
     text = " ".join(str(found).split())[: limits.DETAIL_CHARS_MAX]
     return f"{type(found).__name__}: {text}" if text else type(found).__name__
 

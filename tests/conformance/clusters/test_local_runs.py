@@ -154,6 +154,19 @@ async def test_a_command_that_cannot_start_says_why(
     assert says in await scene.output(sight)
 
 
+@pytest.mark.parametrize("first", ["#!/bin/sh\r", "#! /no/such/sh -e"])
+async def test_a_script_whose_interpreter_is_not_there_says_so(
+    local_harness: LocalHarness, first: str
+) -> None:
+    """It is not the script that is missing, as the error of the kernel reads."""
+    scene, sight = await run(local_harness, job(script=f"{first}\ntrue\n"))
+    found = cause(sight)
+    assert found is not None
+    assert (found.kind, found.number) == (CauseKind.EXIT, 127)
+    assert f"its interpreter {first[2:].strip(' ')!r} is not there" in found.detail
+    assert found.detail in await scene.output(sight)
+
+
 async def test_arguments_arrive_as_they_are(local_harness: LocalHarness) -> None:
     """No shell comes between the command and its program."""
     words = ("printf", "[%s]", "a b", "$HOME", "*", "", "ä'\"\n", "--")
