@@ -14,6 +14,7 @@ from enum import Enum
 from airflow_dispatch.cli import words
 from airflow_dispatch.cli.exits import Exit
 from airflow_dispatch.core.codec import Json
+from airflow_dispatch.surface import options
 
 CLOCK_SKEW = timedelta(seconds=5)
 FILES_BESIDE_TRIGGERS = 256
@@ -77,17 +78,18 @@ def fail(what: str, found: str, act: str) -> Line:
     return Line(Level.FAIL, what, found, act)
 
 
-def database_setting(own: str, metadata: str) -> Line:
+def database_setting(own: str, metadata: str, *, given: bool = False) -> Line:
     """Whether triggers can know the database, and whether it is Airflow's own.
 
-    Both are addresses without their passwords.
+    Both are addresses without their passwords. `given` is whether ours is set, if only to nothing.
     """
     what = "[dispatch] sql_alchemy_conn"
     if not own:
+        state = "empty" if given else "not set"
         return fail(
             what,
-            "it is not set, and Airflow hides its own setting from triggers",
-            "set it to the URL of Airflow's metadata database wherever a triggerer runs",
+            f"it is {state}, and Airflow hides its own setting from triggers",
+            f"set it wherever a triggerer is started: {options.SET_SQL_ALCHEMY_CONN}",
         )
     if own != metadata:
         return warn(
@@ -136,8 +138,21 @@ def triggerers(alive: Sequence[str]) -> Line:
         return ok(what, f"alive: {', '.join(alive)}")
     return fail(
         what,
-        "no triggerer is alive: no job is launched, and none is supervised",
+        "no triggerer is alive: no task's run is launched; what runs is looked after by"
+        " `airflow dispatch supervise` alone",
         "start `airflow triggerer`",
+    )
+
+
+def unused_root(what: str, path: str, *, parent_there: bool) -> Line:
+    """A run root that is missing or empty, and that no job has used yet."""
+    found = f"no job has used it yet: the first launch makes its run root {path}"
+    if parent_there:
+        return ok(what, found)
+    return warn(
+        what,
+        f"{found}, and the folders above it, which are missing",
+        "see that the path is meant, and its disk mounted",
     )
 
 

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import sqlalchemy as sa
 from airflow.configuration import conf
@@ -27,7 +28,7 @@ from airflow_dispatch.cli import diagnosis, reading
 from airflow_dispatch.cli.diagnosis import Line, fail, ok, warn
 from airflow_dispatch.cli.silence import Silence
 from airflow_dispatch.clusters.local import settings as local
-from airflow_dispatch.errors import DispatchError
+from airflow_dispatch.errors import DispatchError, InvalidConfiguration
 from airflow_dispatch.ports.store import Filter
 from airflow_dispatch.supervisor.services import Services
 from airflow_dispatch.surface import clusters, configuration, options, runtime
@@ -86,9 +87,12 @@ def _options() -> Iterator[Line]:
 
 
 def _database_setting() -> Line:
-    own = conf.get(options.SECTION, options.SQL_ALCHEMY_CONN.name, fallback="") or ""
+    ours = options.SQL_ALCHEMY_CONN
+    own = str(conf.get(options.SECTION, ours.name, fallback="") or "").strip()
     return diagnosis.database_setting(
-        _address(own), _address(conf.get("database", "sql_alchemy_conn"))
+        _address(own),
+        _address(conf.get("database", "sql_alchemy_conn")),
+        given=ours.variable in os.environ,
     )
 
 
@@ -156,10 +160,15 @@ async def _cluster(services: Services, name: str, off: dict[str, timedelta]) -> 
     try:
         values = await DirectConnections().read(name)
         cluster = await services.clusters.get(name)
+    except InvalidConfiguration as error:
+        return [fail(what, str(error), "mend it; no job is launched with it")]
+    except DispatchError as error:
+        return [fail(what, str(error), "mend what it names; nothing is launched there meanwhile")]
+    try:
         found = await cluster.probe()
     except DispatchError as error:
         if await _never_used(services, name):
-            return [warn(what, f"no job has ever used it, and {error}", "see that this is meant")]
+            return [_unused(what, values, error)]
         return [fail(what, str(error), "mend what it names; nothing is launched there meanwhile")]
     lines = [ok(what, f"{found.fingerprint} answers")]
     try:
@@ -175,6 +184,17 @@ async def _never_used(services: Services, name: str) -> bool:
         return not await reading.every(services, Filter(cluster=name), limit=1)
     except DispatchError:
         return False
+
+
+def _unused(what: str, values: Values, error: DispatchError) -> Line:
+    """A cluster that does not answer, which is no wonder where no job has made its run root."""
+    if values.connection_type == "dispatch_local":
+        folder = Path(local.parse(values.name, values.settings).run_root)
+        with suppress(OSError):  # What the cluster itself said of it tells more.
+            if not folder.exists() or not any(folder.iterdir()):
+                there = folder.parent.is_dir()
+                return diagnosis.unused_root(what, str(folder), parent_there=there)
+    return warn(what, f"no job has used it yet, and {error}", "see that this is meant")
 
 
 def _local(values: Values) -> Iterator[Line]:

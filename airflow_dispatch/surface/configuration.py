@@ -32,8 +32,8 @@ def database_url() -> str:
     if url.startswith(HIDDEN):
         raise InvalidConfiguration(
             "[dispatch] sql_alchemy_conn is not set, and Airflow hides its own setting of its"
-            " database from triggers: set AIRFLOW__DISPATCH__SQL_ALCHEMY_CONN for the triggerers"
-            " to the URL of Airflow's metadata database (nothing was launched)"
+            " database from triggers: where the triggerer is started, run"
+            f" {options.SET_SQL_ALCHEMY_CONN} (nothing was launched)"
         )
     return url
 

@@ -39,6 +39,11 @@ class Option:
     most: float = 0
     sensitive: bool = False
 
+    @property
+    def variable(self) -> str:
+        """The environment variable that Airflow reads the option from."""
+        return f"AIRFLOW__{SECTION}__{self.name}".upper()
+
 
 SQL_ALCHEMY_CONN = Option(
     "sql_alchemy_conn",
@@ -50,6 +55,10 @@ SQL_ALCHEMY_CONN = Option(
     example="postgresql://airflow:password@db.example.com/airflow",
     sensitive=True,
 )
+SET_SQL_ALCHEMY_CONN = (
+    f'export {SQL_ALCHEMY_CONN.variable}="$(airflow config get-value database sql_alchemy_conn)"'
+)
+"""The line of a shell that gives the triggerers started from it Airflow's own database."""
 DEFAULT_TIME_LIMIT = Option(
     "default_time_limit",
     "time_limit of an operator that gives none: the longest time from the start of its command to"

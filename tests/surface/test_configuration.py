@@ -104,11 +104,16 @@ def test_the_database_is_ours_first(option: SetOption) -> None:
 
 
 def test_a_hidden_database_is_told_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a triggerer without our option: which variable to set, and for which component."""
+    """In a triggerer without our option: the very line to run, and where."""
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "airflow-db-not-allowed:///")
     with pytest.raises(InvalidConfiguration) as missing:
         configuration.database_url()
-    assert "AIRFLOW__DISPATCH__SQL_ALCHEMY_CONN for the triggerers" in str(missing.value)
+    line = (
+        "export AIRFLOW__DISPATCH__SQL_ALCHEMY_CONN="
+        '"$(airflow config get-value database sql_alchemy_conn)"'
+    )
+    assert f"where the triggerer is started, run {line}" in str(missing.value)
+    assert f"\n    {line}\n" in PAGE.read_text()
 
 
 def test_what_airflow_hides_is_what_we_look_for() -> None:

@@ -9,6 +9,7 @@ import pytest
 from airflow_dispatch.cli import diagnosis
 from airflow_dispatch.cli.diagnosis import Level, Line
 from airflow_dispatch.cli.exits import Exit
+from airflow_dispatch.surface import options
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,14 @@ from airflow_dispatch.cli.exits import Exit
 def test_the_setting_of_the_database(own: str, metadata: str, level: Level) -> None:
     """Triggers need it, and it should be Airflow's own database."""
     assert diagnosis.database_setting(own, metadata).level is level
+
+
+def test_a_database_that_is_not_set_comes_with_the_line_that_sets_it() -> None:
+    """One that is set to nothing is told from one that is not set."""
+    line = diagnosis.database_setting("", "x")
+    assert options.SET_SQL_ALCHEMY_CONN in line.act
+    assert line.found.startswith("it is not set")
+    assert diagnosis.database_setting("", "x", given=True).found.startswith("it is empty")
 
 
 @pytest.mark.parametrize(
@@ -44,8 +53,9 @@ def test_open_files_against_the_capacity_of_a_triggerer(limit: int, level: Level
     assert diagnosis.open_files(limit, 1000).level is level
 
 
-def test_without_a_triggerer_nothing_works() -> None:
-    """That is a failure; one alive is enough."""
+def test_without_a_triggerer_nothing_is_launched() -> None:
+    """That is a failure; one alive is enough. The daemon goes on with what runs."""
+    assert "looked after by `airflow dispatch supervise` alone" in diagnosis.triggerers([]).found
     assert diagnosis.triggerers([]).level is Level.FAIL
     assert diagnosis.triggerers(["host (job 7)"]).level is Level.OK
 
@@ -71,6 +81,7 @@ def test_every_line_that_is_not_ok_says_what_to_do() -> None:
         diagnosis.open_files(10, 1000),
         diagnosis.triggerers([]),
         diagnosis.free_space("/runs", 0, 1),
+        diagnosis.unused_root("cluster here", "/no/runs", parent_there=False),
     ]
     assert all(line.act and line.row()["act"] for line in lines)
     assert all(line.row_for_people()["what to do"] != "-" for line in lines)

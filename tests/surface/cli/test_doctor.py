@@ -69,15 +69,34 @@ def test_an_installation_that_is_well(
     assert "here" in lines["clocks"].found
 
 
-def test_a_cluster_that_no_job_used_yet_is_a_warning(
+@pytest.mark.parametrize(("folder", "level"), [("runs", Level.OK), ("no/runs", Level.WARN)])
+def test_a_run_root_that_no_job_used_yet_is_made_by_the_first(
+    airflow_database: str,
+    option: SetOption,
+    connection: Callable[..., None],
+    tmp_path: Path,
+    *,
+    folder: str,
+    level: Level,
+) -> None:
+    """The doctor says so and makes none; it warns where the folder above is missing, too."""
+    option(sql_alchemy_conn=airflow_database)
+    connection("fresh", run_root=str(tmp_path / folder))
+    line = examined("fresh")["cluster fresh"]
+    assert (line.level, (tmp_path / folder).exists()) == (level, False)
+    assert "no job has used it yet: the first launch makes its run root" in line.found
+
+
+def test_a_folder_with_something_in_it_is_no_unused_run_root(
     airflow_database: str, option: SetOption, connection: Callable[..., None], tmp_path: Path
 ) -> None:
-    """It has no run root, and the doctor makes none."""
+    """The first launch would refuse it: its marker may be on a disk that is not mounted."""
     option(sql_alchemy_conn=airflow_database)
-    connection("fresh", run_root=str(tmp_path / "runs"))
+    (tmp_path / "mine").touch()
+    connection("fresh", run_root=str(tmp_path))
     line = examined("fresh")["cluster fresh"]
-    assert (line.level, (tmp_path / "runs").exists()) == (Level.WARN, False)
-    assert "no job has ever used it" in line.found
+    assert line.level is Level.WARN
+    assert "is no run root" in line.found
 
 
 def test_a_run_root_that_cannot_be_written_is_a_failure(
@@ -111,6 +130,8 @@ def test_a_connection_that_is_wrong_is_named(
     option(sql_alchemy_conn=airflow_database)
     connection("wrong", **extra)
     lines = examined("wrong", "nowhere")
+    assert {lines["cluster wrong"].level, lines["cluster nowhere"].level} == {Level.FAIL}
+    assert lines["cluster wrong"].act.startswith("mend it")
     assert said in lines["cluster wrong"].found
     assert "no Airflow connection 'nowhere'" in lines["cluster nowhere"].found
 
@@ -133,6 +154,13 @@ def test_without_the_setting_triggers_would_know_no_database(airflow_database: s
     lines = examined()
     assert lines["[dispatch] sql_alchemy_conn"].level is Level.FAIL
     assert lines["database"].level is Level.OK
+
+
+def test_an_empty_setting_is_none(airflow_database: str, option: SetOption) -> None:
+    """Of blanks, too: what sets it found no URL to set."""
+    option(sql_alchemy_conn=" ")
+    line = examined()["[dispatch] sql_alchemy_conn"]
+    assert (line.level, line.found.startswith("it is empty")) == (Level.FAIL, True)
 
 
 def test_an_option_that_is_wrong_is_named(airflow_database: str, option: SetOption) -> None:
