@@ -14,6 +14,7 @@ from airflow_dispatch.core.codec import Json
 from airflow_dispatch.core.record import State
 from airflow_dispatch.core.status import Receipt, Stage
 from airflow_dispatch.core.steps import WAITS, Waiting
+from airflow_dispatch.surface.event import deciding_object
 
 START_ONE = "start a triggerer, or run `airflow dispatch supervise`"
 
@@ -54,6 +55,10 @@ def _lines(standing: Standing) -> Iterator[str]:
     yield STAGES[status.stage]
     if state.outcome is not None:
         yield f"Outcome: {facts.outcome_words(state.outcome)}."
+        decided = deciding_object(standing.record)
+        places = None if decided is None else standing.places.get(decided.id)
+        if places is not None and places.output:
+            yield f"  Its output: {places.output}"
     if status.receipt is not Receipt.NONE:
         yield f"The cancel is {facts.RECEIPTS[status.receipt]}."
     for one in status.waits:
@@ -97,5 +102,8 @@ def _attendance(standing: Standing) -> Iterator[str]:
         yield f"{attendance.owner} looks after it; its lease ends at {ends}."
     elif standing.status.unattended:
         yield f"NOBODY HAS LOOKED AFTER IT {since}. What runs goes on; {START_ONE}."
+    elif standing.since > standing.record.state.created_at and not standing.status.settled:
+        ago = words.ago(standing.since, standing.now)
+        yield f"It was looked after {ago}; a supervisor comes by again within moments."
     elif not standing.status.settled:
         yield f"Nobody has looked after it {since}: a supervisor should come by within moments."

@@ -85,11 +85,11 @@ MEANINGS: dict[CauseKind, Meaning] = {
     ),
     CauseKind.EXIT: Meaning(
         "the command ended with an exit code other than 0",
-        "read the output above",
+        "read the run's output",
         retry_helps=True,
     ),
     CauseKind.SIGNAL: Meaning(
-        "the command was ended by a signal", "read the output above", retry_helps=True
+        "the command was ended by a signal", "read the run's output", retry_helps=True
     ),
     CauseKind.HELD_BY_ADMIN: Meaning(
         "an administrator holds the job", "ask the administrator", retry_helps=True

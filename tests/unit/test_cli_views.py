@@ -73,9 +73,14 @@ async def test_a_job_that_failed_says_why_and_what_to_do() -> None:
     assert (shown["outcome"]["cause"]["kind"], shown["outcome"]["cause"]["number"]) == ("exit", 3)
     assert shown["settled"] is True
     assert "failed: exit(3)" in table
-    assert "read the output above" in table
+    assert "read the run's output" in table
     assert rows.listed_for_people(found)["outcome"] == "failed: exit"
     assert (found.status.unattended, rows.listed_for_people(found)["attended"]) == (False, "-")
+    said = explanation.lines(found)
+    assert "Outcome: failed: exit(3) (the command ended with an exit code other than 0; read" in (
+        "".join(said)
+    )
+    assert f"  Its output: {shown['objects'][0]['output']}" in said
 
 
 async def test_a_cancelled_job_shows_its_receipt() -> None:
@@ -101,6 +106,7 @@ async def test_who_attends_a_job() -> None:
     """A lease, then nobody for less than a grace, then nobody for longer: an alarm."""
     bench = Bench()
     await running(bench)
+    bench.clock.advance(1)
     lease = await bench.store.claim(key(), "triggerer@host:1", seconds=60)
     found, shown, table = await read(bench)
     assert shown["attended"]["owner"] == "triggerer@host:1"
@@ -114,7 +120,9 @@ async def test_who_attends_a_job() -> None:
         "until": found.since.isoformat(),
         "unattended": False,
     }
-    assert "59 seconds ago" in explanation.lines(found)[-1]
+    assert explanation.lines(found)[-1] == (
+        "It was looked after 59 seconds ago; a supervisor comes by again within moments."
+    )
     bench.clock.advance(2)
     found, shown, table = await read(bench)
     assert shown["attended"]["unattended"] is True
@@ -127,7 +135,9 @@ async def test_a_job_that_nobody_ever_claimed_is_unattended_after_the_grace() ->
     """It counts from its making, so that a new job is no alarm."""
     bench = Bench()
     await bench.made()
-    assert not (await standing(bench)).status.unattended
+    found = await standing(bench)
+    assert not found.status.unattended
+    assert "Nobody has looked after it since" in explanation.lines(found)[-1]
     bench.clock.advance(61)
     found = await standing(bench)
     assert found.status.unattended
