@@ -214,5 +214,5 @@ def _place_in_line(root: str, entry: Entry) -> str:
     except OSError:
         line = []
     ahead = next((i for i, name in enumerate(line) if name.endswith(f".{entry.object}")), None)
-    wanted = f"waits for {entry.cpus} cpus"
+    wanted = f"waits for {entry.cpus} {'cpu' if entry.cpus == 1 else 'cpus'}"
     return wanted if ahead is None else f"{wanted}, {ahead} ahead of it"

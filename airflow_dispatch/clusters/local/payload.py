@@ -179,7 +179,7 @@ class Watched:
         self._look_at = now() + _LOOK_SHARE * (now() - clock)
         self.peak_bytes = max(self.peak_bytes, used)
         if used > most:
-            detail = f"its processes held {used} bytes; {most} were asked for"
+            detail = f"its processes held {_amount(used)}, more than the {_amount(most)} asked for"
             self.ending = Ending(gate.OUT_OF_MEMORY, detail, clock)
             signal_all(self._spec, signal.SIGKILL)
 
@@ -188,6 +188,11 @@ class Watched:
         if self._end is None:  # An end just before the warning stands as it is.
             self.ending = ending
             signal_all(self._spec, signal.SIGTERM)
+
+
+def _amount(number: int) -> str:
+    """So many bytes, as people read them."""
+    return f"{number / 2**30:.2f} GiB" if number >= 2**30 else f"{number / 2**20:.1f} MiB"
 
 
 def crew(spec: Spec) -> list[proc.Process]:

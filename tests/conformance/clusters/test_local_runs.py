@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shlex
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from airflow_dispatch import limits
 from airflow_dispatch.clusters.local import layout, proc
 from airflow_dispatch.core.causes import Cause, CauseKind
 from airflow_dispatch.core.commits import Sight
-from airflow_dispatch.core.job import Job
+from airflow_dispatch.core.job import Job, Resources
 from airflow_dispatch.core.record import Done, Refused
 from airflow_dispatch.errors import ClusterUnavailable
 from airflow_dispatch.testing.cluster_suite import cause, kind
@@ -61,6 +62,23 @@ async def test_the_environment_is_clean(
         "DISPATCH_ATTEMPT": "1",
         "DISPATCH_OBJECT": f"{sight.id}.0",
     }
+
+
+async def test_the_memory_that_was_too_much_is_told_as_people_read_it(
+    local_harness: LocalHarness,
+) -> None:
+    """In MiB: what was held, and what was asked for."""
+    program = "held = b'x' * (96 << 20); import time; time.sleep(60)"
+    wanted = job(
+        command=(sys.executable, "-c", program), resources=Resources(memory_bytes=32 << 20)
+    )
+    _, sight = await run(local_harness, wanted)
+    found = cause(sight)
+    assert found is not None
+    assert found.kind is CauseKind.OUT_OF_MEMORY
+    assert re.fullmatch(
+        r"its processes held \d+\.\d MiB, more than the 32\.0 MiB asked for", found.detail
+    )
 
 
 async def test_nothing_of_a_job_is_in_a_process_list(

@@ -56,7 +56,7 @@ async def test_the_line_is_kept(harness: LocalHarness) -> None:
     await waits(scenes[2], third)
     await scenes[0].moments()
     assert (await scenes[1].look(second.id)).note == "waits for 2 cpus, 0 ahead of it"
-    assert (await scenes[2].look(third.id)).note == "waits for 1 cpus, 1 ahead of it"
+    assert (await scenes[2].look(third.id)).note == "waits for 1 cpu, 1 ahead of it"
     await harness.release(one)
     await scenes[1].until(second, lambda s: s.started)
     await waits(scenes[2], third)
