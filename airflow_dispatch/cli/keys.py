@@ -104,8 +104,15 @@ def only(reference: ByDigest, found: Sequence[Record]) -> Record:
     )
 
 
-def missing(reference: ByTask) -> UnknownRecord:
-    """That the task has no such record, in words."""
+def missing(reference: ByTask, *, mapped: Sequence[int] = ()) -> UnknownRecord:
+    """That the task has no such record, in words; `mapped` are its map indexes that have jobs."""
+    if mapped:
+        indexes = ", ".join(str(index) for index in mapped[:CANDIDATES_MAX])
+        more = " and more" if len(mapped) > CANDIDATES_MAX else ""
+        return UnknownRecord(
+            f"task {words.clean(reference.task_id)!r} is mapped, and has jobs at these indexes:"
+            f" {indexes}{more}. Add --map-index {mapped[0]}, or another of them"
+        )
     mapped = f", map index {reference.map_index}" if reference.map_index >= 0 else ""
     which = "no job" if reference.generation is None else f"no generation {reference.generation}"
     return UnknownRecord(

@@ -41,8 +41,23 @@ async def find(services: Services, reference: Reference) -> Record:
             else:
                 found = await services.store.load(JobKey(task, generation))
             if found is None:
-                raise keys.missing(reference)
+                raise keys.missing(reference, mapped=await _indexes(services, task))
             return found
+
+
+async def _indexes(services: Services, task: TaskKey) -> list[int]:
+    """Map indexes of which there are jobs, where the task was asked for as if it were not mapped.
+
+    A few of the newest are enough to choose from.
+    """
+    if task.map_index >= 0:
+        return []
+    wanted = Filter(
+        deployment=task.deployment, dag_id=task.dag_id, run_id=task.run_id, task_id=task.task_id
+    )
+    page = await services.store.list(wanted, limit=limits.PAGE_ROWS_MAX)
+    found = {record.state.key.task.map_index for record in page.records}
+    return sorted(index for index in found if index >= 0)
 
 
 async def again(services: Services, key: JobKey) -> Record:

@@ -70,3 +70,8 @@ def test_what_is_not_there_is_said_to_be_missing() -> None:
     assert "no generation 4" in str(keys.missing(ByTask("dag", "task", "run", 7, 4)))
     assert "map index 7" in str(keys.missing(ByTask("dag", "task", "run", 7, 4)))
     assert "no job of DAG 'dag'" in str(keys.missing(ByTask("dag", "task", "run")))
+    mapped = str(keys.missing(ByTask("dag", "task", "run"), mapped=[2, 5]))
+    assert "'task' is mapped, and has jobs at these indexes: 2, 5. Add --map-index 2" in mapped
+    assert "9 and more. Add --map-index 0" in str(
+        keys.missing(ByTask("dag", "task", "run"), mapped=range(11))
+    )

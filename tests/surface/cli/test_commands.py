@@ -72,6 +72,22 @@ def test_list_filters(running: World, dispatch: Dispatch, words: list[str], coun
     assert len(dispatch("list", "-o", "json", *words).json) == count
 
 
+@pytest.mark.parametrize("command", ["show", "history", "explain", "cancel"])
+def test_a_mapped_task_without_its_index_is_told_which_there_are(
+    running: World, dispatch: Dispatch, command: str
+) -> None:
+    """Nothing is guessed at; a wrong index is not answered so."""
+    for index in (2, 0):
+        task = TaskKey(DEPLOYMENT, "dag", "run", "mapped", index)
+        running.bench.tasks.set(task, replace(ROW, ti_id=f"mapped-{index}"))
+        asyncio.run(resolve(running.bench.services(), Try(task, f"mapped-{index}", 1), JOB))
+    names = ["dag", "mapped", "run"]
+    done = dispatch(command, *names)
+    assert done.code == 1
+    assert "is mapped, and has jobs at these indexes: 0, 2. Add --map-index 0" in done.err
+    assert "map index 7" in dispatch(command, *names, "--map-index", "7").err
+
+
 def test_list_says_when_it_shows_a_part(running: World, dispatch: Dispatch) -> None:
     """On stderr, where it does not disturb a program."""
     running.bench.row(max_tries=1, try_number=2, ti_id="ti-2")
