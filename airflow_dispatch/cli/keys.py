@@ -113,11 +113,11 @@ def missing(reference: ByTask, *, mapped: Sequence[int] = ()) -> UnknownRecord:
             f"task {words.clean(reference.task_id)!r} is mapped, and has jobs at these indexes:"
             f" {indexes}{more}. Add --map-index {mapped[0]}, or another of them"
         )
-    mapped = f", map index {reference.map_index}" if reference.map_index >= 0 else ""
+    index = f", map index {reference.map_index}" if reference.map_index >= 0 else ""
     which = "no job" if reference.generation is None else f"no generation {reference.generation}"
     return UnknownRecord(
         f"there is {which} of DAG {words.clean(reference.dag_id)!r}, task"
-        f" {words.clean(reference.task_id)!r}, run {words.clean(reference.run_id)!r}{mapped};"
+        f" {words.clean(reference.task_id)!r}, run {words.clean(reference.run_id)!r}{index};"
         " either nothing was launched for it, or one of the names is another"
         " (`airflow dispatch list --dag-id ...` shows those there are)"
     )
