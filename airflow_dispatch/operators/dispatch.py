@@ -177,12 +177,13 @@ class DispatchOperator(BaseOperator):
         if outcome["state"] != "succeeded":
             raise _failure(outcome)
         if event["result_lost"]:
-            raise _result_lost(event["result_lost"], outcome)
+            lost = _result_wrong if event.get("result_wrong") else _result_lost
+            raise lost(event["result_lost"], event)
         if event["result"] is not None:
             try:
                 outcome["result"] = parsed_result(event["result"])
             except ValueError as error:
-                raise _result_lost(str(error), outcome) from error
+                raise _result_wrong(str(error), event) from error
         self.log.info("The run succeeded. Its output: %s", outcome["output"] or "(nowhere)")
         return outcome
 
@@ -234,11 +235,22 @@ class DispatchOperator(BaseOperator):
         return Path(dag.fileloc).parent if dag is not None and dag.fileloc else None
 
 
-def _result_lost(why: str, outcome: dict[str, Any]) -> ResultLost:
+def _result_wrong(why: str, event: dict[str, Any]) -> ResultLost:
+    # A triggerer may be older than this worker, and not name the file.
+    file = event.get("result_file") or "the file of DISPATCH_RESULT"
+    return ResultLost(
+        f"The run ended well, but {file} must hold one JSON value that an XCom can hold: {why}."
+        " Mend what writes it and clear the task, which runs again; a retry would only read the"
+        " same file",
+        event["outcome"],
+    )
+
+
+def _result_lost(why: str, event: dict[str, Any]) -> ResultLost:
     return ResultLost(
         f"The run ended well, but its result could not be read: {why}. A retry of the task reads it"
         " again and does not run again",
-        outcome,
+        event["outcome"],
     )
 
 

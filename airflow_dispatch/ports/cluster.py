@@ -107,6 +107,8 @@ class Places:
 
     run_folder: str
     output: str
+    result: str = ""
+    """The file that `DISPATCH_RESULT` names."""
 
 
 class Cluster(Protocol):

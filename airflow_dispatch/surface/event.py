@@ -42,14 +42,18 @@ def ended(
     """The run has its outcome. `result_lost` says why a result that may exist could not be read.
 
     The result stays the text that the run wrote, because Airflow reads meaning into the keys of
-    what it passes on; the task takes it apart.
+    what it passes on; the task takes it apart. `result_wrong` says that `result_lost` tells of what
+    the run wrote, which another look would only find again.
     """
-    if result is not None and "\0" in result:
+    wrong = result is not None and "\0" in result
+    if wrong:
         result, result_lost = None, "it holds a NUL character, so it is no JSON"
     return {
         "outcome": outcome(record, places=places),
         "result": result,
         "result_lost": result_lost,
+        "result_wrong": wrong,
+        "result_file": "" if places is None else places.result,
     }
 
 

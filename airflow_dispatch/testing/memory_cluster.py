@@ -232,7 +232,7 @@ class MemoryCluster:
     def places(self, key: JobKey, object: ObjectId, mark: Mark) -> Places:
         """Names that lead nowhere."""
         folder = f"memory:{key.task.digest}/{key.generation}.{mark.submission}"
-        return Places(folder, f"{folder}/output.{object}")
+        return Places(folder, f"{folder}/output.{object}", f"{folder}/result.{object}")
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -260,7 +260,7 @@ def outcome_of(**changes: Any) -> dict[str, Any]:
         (
             {**outcome_of(state="succeeded"), "result": "{'a': 1}"},
             exceptions.ResultLost,
-            "Expecting property name",
+            "the file of DISPATCH_RESULT must hold one JSON value that an XCom can hold: Expecting",
         ),
         ({"refused": "cpus=9: too many"}, exceptions.NotLaunched, "cpus=9: too many"),
         (None, exceptions.NotLaunched, "another try of this task goes on"),
@@ -273,6 +273,18 @@ def test_every_other_end_is_raised_too(
     with pytest.raises(kind) as raised:
         operator().execute_complete({}, told)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["{'a': 1}", "\0"])
+async def test_a_result_that_is_wrong_is_told_with_its_file(text: str) -> None:
+    """And without the advice to try again, by which the same file would be read again."""
+    told = event.ended(await ended(), places=PLACES, result=text)
+    with pytest.raises(exceptions.ResultLost) as raised:
+        operator().execute_complete({}, told)
+    said = str(raised.value)
+    assert f"{PLACES.result} must hold one JSON value" in said
+    assert "a retry would only read the same file" in said
+    assert raised.value.outcome["state"] == "succeeded"
 
 
 def test_only_what_may_help_is_retried() -> None:

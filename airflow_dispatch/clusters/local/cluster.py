@@ -173,9 +173,9 @@ class LocalCluster:
         )
 
     def places(self, key: JobKey, object: ObjectId, mark: Mark) -> Places:
-        """Folder and output file of the submission."""
+        """Folder, output and result file of the submission."""
         folder = entries.submission_folder(self._settings.run_root, calls.same(key, object, mark))
-        return Places(folder, f"{folder}/{layout.OUTPUT}")
+        return Places(folder, f"{folder}/{layout.OUTPUT}", f"{folder}/{layout.RESULT}")
 
     async def close(self) -> None:
         """Let the threads go. What they are doing ends by itself."""

@@ -15,7 +15,7 @@ from airflow_dispatch.supervisor import acts
 from airflow_dispatch.surface import event
 from tests.unit.supervisor.bench import Bench, key
 
-PLACES = Places("/runs/1.1", "/runs/1.1/output")
+PLACES = Places("/runs/1.1", "/runs/1.1/output", "/runs/1.1/result.json")
 
 
 async def ended(code: int = 0, *, cause: Cause | None = None) -> Record:
@@ -134,8 +134,9 @@ async def test_an_event_holds_the_result_as_its_text() -> None:
     record = await ended()
     told = event.ended(record, places=PLACES, result='{"__classname__": "os.system"}')
     assert (told["result"], told["result_lost"]) == ('{"__classname__": "os.system"}', "")
+    assert (told["result_wrong"], told["result_file"]) == (False, PLACES.result)
     told = event.ended(record, places=PLACES, result="\0")
-    assert told["result"] is None
+    assert (told["result"], told["result_wrong"]) == (None, True)
     assert "NUL" in told["result_lost"]
 
 
