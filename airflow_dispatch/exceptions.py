@@ -19,6 +19,14 @@ class NotLaunched(errors.DispatchError, AirflowFailException):
     """Nothing was launched: the job, the connection or the configuration is wrong."""
 
 
+class InvalidTask(errors.InvalidJob, AirflowFailException):
+    """A parameter of the task is wrong as written; nothing was launched.
+
+    An import error of the DAG. Of a mapped task the worker is the first to see it, before it calls
+    the operator: there, too, no retry can mend it.
+    """
+
+
 class RunFailed(errors.RunFailed, AirflowException):
     """The run has an outcome other than success; `outcome` is what the task would have returned."""
 

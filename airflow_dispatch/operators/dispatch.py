@@ -24,6 +24,7 @@ from airflow_dispatch.errors import DispatchError, InvalidJob
 from airflow_dispatch.exceptions import (
     BY_CAUSE,
     DeadlinePassed,
+    InvalidTask,
     NotLaunched,
     ResultLost,
     RunCancelled,
@@ -212,7 +213,7 @@ class DispatchOperator(BaseOperator):
             jobs.choice("on_clear", self.on_clear, among=jobs.ON_CLEAR)
             jobs.check(self._parameters(), folder=self._folder())
         except InvalidJob as error:
-            raise InvalidJob(f"task {self.task_id!r}: {error}") from None
+            raise InvalidTask(f"task {self.task_id!r}: {error}") from None
 
     def _job(self) -> Job:
         from airflow_dispatch.surface import configuration, options  # noqa: PLC0415 - see the module

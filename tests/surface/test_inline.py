@@ -98,6 +98,7 @@ def test_a_failed_run_fails_its_task(inline: Inline) -> None:
         ("other", "'not_dispatch' has the type 'http', which is no cluster of dispatch"),
         ("image", "image='registry/image:1': the local cluster runs no containers"),
         ("rendered_wrong", "cpus='many' must be a whole number"),
+        ("mapped_wrong[0]", "task 'mapped_wrong': cpus=0 must be a whole number"),
     ],
 )
 def test_what_cannot_be_launched_fails_at_once(inline: Inline, name: str, words: str) -> None:

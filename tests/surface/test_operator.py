@@ -97,8 +97,9 @@ def test_a_mapped_task_checks_its_names_at_once_and_its_values_later() -> None:
             DispatchOperator.partial(task_id="a", no_such=1)
         mapped = DispatchOperator.partial(task_id="b", cluster="local").expand(cpus=[1, 0])
     assert mapped.task_id == "b"
-    with pytest.raises(errors.InvalidJob, match="cpus=0"):
+    with pytest.raises(exceptions.InvalidTask, match="cpus=0") as refused:
         mapped.unmap({"cpus": 0, "command": ["true"], "cluster": "local"})
+    assert isinstance(refused.value, AirflowFailException), "it uses up no retry"
 
 
 def test_a_dag_with_the_operator_can_be_serialized() -> None:

@@ -67,6 +67,9 @@ with DAG(dag_id="refused", **COMMON) as refused:
         cpus="{{ 'many' }}",
         retries=2,
     )
+    DispatchOperator.partial(
+        task_id="mapped_wrong", cluster="dispatch_local_default", command=["true"], retries=2
+    ).expand(cpus=[0])
 
 with DAG(dag_id="too_slow", **COMMON) as too_slow:
     DispatchOperator(
