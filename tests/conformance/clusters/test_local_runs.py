@@ -202,13 +202,17 @@ async def test_a_script_may_name_its_interpreter(local_harness: LocalHarness) ->
     assert await scene.output(sight) == f"sh {folder}/script\n"
 
 
+OF_THE_C_LIBRARY = 1 << 31 | 1 << 32
+"""Signals 32 and 33: glibc keeps them for itself, and its posix_spawn (of make) ignores them."""
+
+
 async def test_a_process_finds_signals_as_usual(local_harness: LocalHarness) -> None:
     """A run inherits neither blocked nor ignored signals, and leads a session of its own."""
     scene, sight = await run(local_harness, job(script="cat /proc/self/status; ps -o sid= -p $$"))
     lines = (await scene.output(sight)).splitlines()
     status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     assert int(status["SigBlk"], 16) == 0
-    assert int(status["SigIgn"], 16) == 0
+    assert int(status["SigIgn"], 16) & ~OF_THE_C_LIBRARY == 0
 
 
 # --- what is left behind --------------------------------------------------------------------------
