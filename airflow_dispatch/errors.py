@@ -36,6 +36,14 @@ class ClusterUnavailable(DispatchError):
     """The scheduler did not answer in full. This says nothing about what runs there."""
 
 
+class TaskUnavailable(ClusterUnavailable):
+    """One task's part of a Find could not be had; the parts of other tasks could."""
+
+    def __init__(self, message: str, *, task_digest: str) -> None:
+        super().__init__(message)
+        self.task_digest = task_digest
+
+
 class ClusterMismatch(DispatchError):
     """What answered is not the cluster that the record names; its answer is no view of the job."""
 

@@ -2,9 +2,9 @@
 
 What every adapter promises, and `airflow_dispatch.testing.cluster_suite` checks:
 
-- `find` answers in full or raises `ClusterUnavailable`; it holds every object that bears the mark
-  of the asked tasks, of any try and submission, held, running, or ended as long as remembered, from
-  a moment not before `began`;
+- `find` answers in full or raises `ClusterUnavailable` (`TaskUnavailable`, where the other tasks'
+  parts can be had); it holds every object that bears the mark of the asked tasks, of any try and
+  submission, held, running, or ended as long as remembered, from a moment not before `began`;
 - every object is born behind its gate; only `open` lifts it, and with permits only the start that
   the permit covers;
 - a call is executed for the object with that very identity and mark or not at all, and not started

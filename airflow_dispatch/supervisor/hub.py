@@ -17,6 +17,7 @@ from airflow_dispatch.core.identity import JobKey, Mark, ObjectId, TaskKey
 from airflow_dispatch.core.job import Job
 from airflow_dispatch.core.record import Created, Decided, Done, Refused, Unclear
 from airflow_dispatch.core.view import Capabilities, Snapshot
+from airflow_dispatch.errors import TaskUnavailable
 from airflow_dispatch.ports.cluster import (
     Cluster,
     OpenOrder,
@@ -35,6 +36,8 @@ class _Batch:
 
     answer: asyncio.Future[Snapshot]
     tasks: set[TaskKey] = field(default_factory=set)
+    unavailable: dict[str, TaskUnavailable] = field(default_factory=dict)
+    """Of which tasks, by digest, the cluster could not show everything; the others have theirs."""
 
 
 class Hub:
@@ -62,6 +65,9 @@ class Hub:
             self._fetching = asyncio.create_task(self._fetch())
         snapshot = await asyncio.shield(batch.answer)
         wanted = {task.digest for task in tasks}
+        for digest in sorted(wanted & set(batch.unavailable)):
+            error = batch.unavailable[digest]
+            raise TaskUnavailable(str(error), task_digest=digest) from error
         mine = tuple(sight for sight in snapshot.objects if sight.mark.task_digest in wanted)
         return replace(snapshot, objects=mine)
 
@@ -73,7 +79,7 @@ class Hub:
             batch, self._waiting = self._waiting, None
             self._began = now()
             try:
-                snapshot = await self._cluster.find(tuple(sorted(batch.tasks)))
+                snapshot = await self._look(batch)
             except BaseException as error:
                 _tell(batch.answer, error)
                 if not isinstance(error, Exception):
@@ -81,6 +87,20 @@ class Hub:
             else:
                 if not batch.answer.done():
                     batch.answer.set_result(snapshot)
+
+    async def _look(self, batch: _Batch) -> Snapshot:
+        """Find for the whole batch, without those tasks that it cannot be had for.
+
+        Each round leaves one task out, so that what is wrong with one job stops no other.
+        """
+        while True:
+            asked = tuple(sorted(t for t in batch.tasks if t.digest not in batch.unavailable))
+            try:
+                return await self._cluster.find(asked)
+            except TaskUnavailable as error:
+                if all(task.digest != error.task_digest for task in asked):
+                    raise
+                batch.unavailable[error.task_digest] = error
 
     def refusals(self, job: Job) -> tuple[str, ...]:
         """See `Cluster.refusals`."""

@@ -30,11 +30,12 @@ from airflow_dispatch.clusters.local import (
     root as roots,
 )
 from airflow_dispatch.clusters.local.settings import Settings
+from airflow_dispatch.core.commits import Sight
 from airflow_dispatch.core.identity import JobKey, Mark, ObjectId, TaskKey
 from airflow_dispatch.core.job import Job
 from airflow_dispatch.core.record import Created, Decided, Done, Refused, Unclear
 from airflow_dispatch.core.view import CallKind, Capabilities, Snapshot
-from airflow_dispatch.errors import ClusterUnavailable
+from airflow_dispatch.errors import ClusterUnavailable, TaskUnavailable
 from airflow_dispatch.ports.cluster import (
     OpenOrder,
     Output,
@@ -88,13 +89,10 @@ class LocalCluster:
         began = datetime.now(timezone.utc)
         root = roots.read(self._settings.run_root)
         here = entries.Here.now()
-        sights = []
+        sights: list[Sight] = []
         for digest in sorted({task.digest for task in tasks}):
             self._seen.remember(root.path, digest)
-            for name in entries.names(root.path, digest):
-                entry = entries.read(root.path, digest, name)
-                if entry is not None:
-                    sights.append(entries.sight(root.path, entry, here))
+            sights += _sights(root.path, digest, here)
         if roots.read(root.path) != root:
             raise ClusterUnavailable(
                 f"the run root {root.path} became another one while it was read"
@@ -194,3 +192,12 @@ class LocalCluster:
                 f"the run root {self._settings.run_root} cannot be used now ({error}); what runs "
                 "there goes on"
             ) from error
+
+
+def _sights(root: str, digest: str, here: entries.Here) -> list[Sight]:
+    """The objects of one task; what cannot be read of it says nothing about other tasks."""
+    try:
+        found = (entries.read(root, digest, name) for name in entries.names(root, digest))
+        return [entries.sight(root, entry, here) for entry in found if entry is not None]
+    except (ClusterUnavailable, OSError) as error:
+        raise TaskUnavailable(str(error), task_digest=digest) from error

@@ -16,7 +16,7 @@ from airflow_dispatch.core.causes import Cause, CauseKind
 from airflow_dispatch.core.commits import Sight
 from airflow_dispatch.core.job import Job, Resources
 from airflow_dispatch.core.record import Done, Refused
-from airflow_dispatch.errors import ClusterUnavailable
+from airflow_dispatch.errors import TaskUnavailable
 from airflow_dispatch.testing.cluster_suite import cause, kind
 from airflow_dispatch.testing.cluster_work import Scene, Work
 from tests.conformance.clusters import local_tools as tools
@@ -327,7 +327,7 @@ async def test_half_a_character_waits_for_its_other_half(local_harness: LocalHar
 
 
 async def test_a_file_that_cannot_be_read_is_told(local_harness: LocalHarness) -> None:
-    """A broken record makes its object `unreadable`; a broken entry makes the whole Find fail."""
+    """A broken record makes its object `unreadable`; a broken entry, its task's Find an error."""
     scene = await Scene.of(local_harness)
     sight = await scene.ended(await scene.running(Work()))
     assert not sight.unreadable
@@ -337,8 +337,9 @@ async def test_a_file_that_cannot_be_read_is_told(local_harness: LocalHarness) -
     assert sight.unreadable
     assert kind(sight) is CauseKind.NODE_LOST
     (tools.entry_folder(local_harness, sight) / layout.ENTRY).write_text("{")
-    with pytest.raises(ClusterUnavailable, match="cannot be read"):
+    with pytest.raises(TaskUnavailable, match="cannot be read") as raised:
         await scene.shown()
+    assert raised.value.task_digest == scene.key.task.digest
 
 
 async def test_looking_blocks_no_coroutine(local_harness: LocalHarness) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_dispatch.core.identity import TaskKey
 from airflow_dispatch.core.view import Snapshot
-from airflow_dispatch.errors import ClusterUnavailable
+from airflow_dispatch.errors import ClusterUnavailable, TaskUnavailable
 from airflow_dispatch.supervisor.hub import Hub
 from airflow_dispatch.testing.memory_cluster import MemoryCluster
 
@@ -98,3 +98,31 @@ async def test_one_who_gives_up_does_not_cost_the_others_theirs(slow: SlowCluste
     slow.go.set()
     assert (await stays).fingerprint == slow.fingerprint
     assert gone.cancelled()
+
+
+async def test_one_job_that_cannot_be_read_stops_no_other(slow: SlowCluster) -> None:
+    """Its own waiter hears the error; the others get a Find without it."""
+    broken = TASKS[1]
+
+    async def find(tasks: tuple[TaskKey, ...]) -> Snapshot:
+        slow.asked.append(tasks)
+        if broken in tasks:
+            raise TaskUnavailable("its entry cannot be read", task_digest=broken.digest)
+        return Snapshot(slow.fingerprint, slow.now)
+
+    slow.find = find  # type: ignore[method-assign]  # a cluster with one broken job
+    hub = Hub(slow, interval_seconds=0)
+    answers = await asyncio.gather(*(hub.find((task,)) for task in TASKS), return_exceptions=True)
+    assert [isinstance(answer, Snapshot) for answer in answers] == [True, False, True]
+    assert isinstance(answers[1], ClusterUnavailable)
+    assert len(slow.asked) == 2
+
+
+async def test_a_cluster_that_blames_nobody_who_asked_is_an_error_for_all(
+    slow: SlowCluster,
+) -> None:
+    """An answer about a task that nobody asked for ends the round, and not in a loop."""
+    slow.error = TaskUnavailable("another's", task_digest="somebody else")
+    slow.go.set()
+    with pytest.raises(ClusterUnavailable):
+        await Hub(slow, interval_seconds=0).find((TASKS[0],))
