@@ -195,7 +195,7 @@ def _ending_words(cause: Cause | None) -> str:
 
 def reply_sentence(intent: Intent, reply: Reply) -> str:
     """An answer together with what was asked."""
-    asked = type(intent).__name__.lower()
+    asked = "stop of everything" if isinstance(intent, StopJob) else type(intent).__name__.lower()
     return f"Answer to {asked}: {_reply_words(reply)}."
 
 
