@@ -213,11 +213,11 @@ async def test_a_cancel_by_a_person_is_told_before_its_stops(bench: Bench) -> No
     await bench.made()
     task = supervision(bench, "a")
     await until(lambda: runs(bench))
-    await acts.cancel(bench.services("cli"), key(), actor="person:anna", reason="enough")
+    await acts.cancel(bench.services("cli"), key(), actor="person:somebody", reason="enough")
     await finished(bench, task)
     text = bench.lines.text
-    assert text.count("Cancelled by person:anna: enough") == 1
-    assert text.index("Cancelled by person:anna") < text.index("Stopping everything")
+    assert text.count("Cancelled by person:somebody: enough") == 1
+    assert text.index("Cancelled by person:somebody") < text.index("Stopping everything")
 
 
 async def test_the_output_is_told_once(bench: Bench) -> None:

@@ -189,13 +189,13 @@ async def test_a_cancel_stops_a_run_and_completes_its_receipt(bench: Bench) -> N
     """
     await bench.made()
     await bench.drive()
-    await acts.cancel(bench.services(), key(), actor="person:anna", reason="enough")
+    await acts.cancel(bench.services(), key(), actor="person:somebody", reason="enough")
     record = await bench.drive()
     assert bench.only().phase is Phase.STOPPING
     assert not record.state.settled_revision
     bench.pass_time(15)
     record = await bench.drive()
-    assert outcome(record) == "cancelled by person:anna: enough"
+    assert outcome(record) == "cancelled by person:somebody: enough"
     assert record.state.settled_revision
     assert asked(bench, CallKind.STOP_JOB) == 2
 
@@ -206,7 +206,7 @@ async def test_nothing_is_launched_after_a_cancel(bench: Bench) -> None:
     [cancel-final]
     """
     await bench.made()
-    await acts.cancel(bench.services(), key(), actor="person:anna", reason="never mind")
+    await acts.cancel(bench.services(), key(), actor="person:somebody", reason="never mind")
     record = await bench.drive()
     assert record.state.settled_revision
     assert asked(bench, CallKind.START) == 0
@@ -226,7 +226,9 @@ async def test_a_cancel_between_opening_and_sending_keeps_the_gate_shut(bench: B
         nonlocal loads
         loads += 1
         if loads == 2:  # The first load begins the pass, the second one is the re-read.
-            await acts.cancel(bench.services("person"), key(), actor="person:anna", reason="stop")
+            await acts.cancel(
+                bench.services("person"), key(), actor="person:somebody", reason="stop"
+            )
         return await load(key())
 
     bench.store.load = load_after_cancel  # type: ignore[method-assign,assignment]  # the test's own gate
@@ -406,7 +408,7 @@ async def test_stops_without_effect_are_repeated_ever_more_rarely(bench: Bench) 
     """A stop that nobody answers goes out again after 10 s, 20 s, 40 s, not in every pass."""
     await bench.made()
     await bench.drive()
-    await acts.cancel(bench.services(), key(), actor="person:anna", reason="enough")
+    await acts.cancel(bench.services(), key(), actor="person:somebody", reason="enough")
     for _ in range(20):
         bench.cluster.hold_back("stop_job")
         bench.cluster.hold_back("stop")
