@@ -118,20 +118,19 @@ def calls_on(state: State, wanted: ObjectState) -> Iterator[Call]:
 
 def landed(state: State, submission: Submission, attempt: Attempt) -> bool:
     """Whether an object of the attempt is known that is not judged gone."""
-    return any(
-        (o.mark.submission, o.mark.attempt) == (submission.number, attempt.number) and not o.gone
-        for o in state.objects
-        if state.knows(o.mark)
-    )
+    return any(not known.gone for known in _objects_of(state, submission, attempt))
 
 
 def reached(state: State, submission: Submission, attempt: Attempt) -> bool:
     """Whether any object of the attempt was ever known."""
-    return any(
-        (o.mark.submission, o.mark.attempt) == (submission.number, attempt.number)
-        for o in state.objects
-        if state.knows(o.mark)
-    )
+    return any(True for _ in _objects_of(state, submission, attempt))
+
+
+def _objects_of(state: State, submission: Submission, attempt: Attempt) -> Iterator[ObjectState]:
+    for known in state.objects:
+        numbers = (known.mark.submission, known.mark.attempt)
+        if numbers == (submission.number, attempt.number) and state.knows(known.mark):
+            yield known
 
 
 def refusal(state: State, attempt: Attempt) -> Refused | None:
